@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that are treated differently because the user asks for it. First paused processes:
- * targets that the user does not want traced for a while. The run treats a paused process as one
- * that has ended. When it is traced again, it is a new target, because nothing is known of the time
- * between. Windows must not count as a sample of that time. */
+/* Processes that are treated differently because the user asks for it. The first part is about
+ * paused processes: targets that the user does not want traced for a while. The run treats a paused
+ * process as one that has ended. When it is traced again, it is a new target, because nothing is
+ * known of the time between. Windows must not count as a sample of that time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define LOOK_NS 1000000000 /* how often to check if paused processes are alive */
+#define LOOK_NS 1000000000 /* how often it is checked if paused processes are alive */
 
 struct paused {
 	pid_t pid;
@@ -69,7 +69,7 @@ int session__deactivate(struct session *s, pid_t pid)
 		.pid = pid, .start_ticks = t->info.start_ticks, .selected = t->uninvited};
 	capture__release_process(s->capture, pid);
 	targets__note_end(s, t);
-	/* so that this target is removed as soon as other ended ones are */
+	/* so that this target is removed like selected ones that have ended */
 	t->uninvited = t->released = true;
 	capture__leave(s->capture, pid);
 	return 0;
@@ -97,7 +97,7 @@ static int begin_selected(struct session *s, pid_t pid, struct error *err)
 	return rc;
 }
 
-/* Begins as session__open() and session__start() do. */
+/* Begins to trace a named process again, as session__open() and session__start() do. */
 static int begin_named(struct session *s, pid_t pid, struct error *err)
 {
 	struct target *t = targets__add(s);
@@ -145,7 +145,8 @@ bool active__keep(struct session *s)
 		if (!look && !p->wanted)
 			continue;
 		if (lives(p)) {
-			/* a call that meets an old probe and a new one counts twice */
+			/* waits until the old probes are out: a call that meets an old probe and a
+			 * new one counts twice */
 			if (!p->wanted || (p->full && !look) ||
 			    capture__pausing(s->capture, p->pid))
 				continue;

@@ -22,8 +22,8 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 		if (off >= entry && off - entry < a->points[i].bytes)
 			return true;
 	}
-	/* text_start and text_end are addresses: the offset between address and place in the file
-	 * is the same for all functions of a segment */
+	/* text_start and text_end are addresses: the difference between address and place in the
+	 * file is the same for all functions of a segment */
 	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
 	for (size_t i = 0; i < a->n_takers; i++)
 		if (vaddr >= a->takers[i].start && vaddr < a->takers[i].end)
@@ -43,8 +43,9 @@ static bool is_allocators(const struct build *b, const struct profile *p,
 	return false;
 }
 
-/* Did the site map arenas for a language's pool that is in use, but not probed? By the sizes that
- * CPython's pool asks for (up to 3.9; later), from code of the pool's file. */
+/* Did the site map arenas for a language's pool that is in use, but not probed? It did if its
+ * regions have the size for which CPython's pool asks (256 KiB up to 3.9, 1 MiB later), and if code
+ * of the pool's file called mmap. */
 static bool maps_arenas(const struct alloc_unseen *unseen, const struct profile *p,
 			const struct profile_site *site)
 {
@@ -73,7 +74,8 @@ void allocators_own__mark_sites(const struct build *b, struct profile *p)
 	}
 }
 
-/* The same for a site of the book. The profile has its mappings sorted. */
+/* Does a frame of the stack of this site of the book lie in a traced allocator? The profile's
+ * mappings are sorted. */
 static bool is_allocators_stack(const struct build *b, const struct profile *p, size_t site)
 {
 	const struct abi_stack *stack =
@@ -91,8 +93,8 @@ static bool is_allocators_stack(const struct build *b, const struct profile *p, 
 	return false;
 }
 
-/* Sorting has moved the profile's sites, so the stacks of the book's sites are judged. Neighbours
- * mostly have the same site. */
+/* Sorting has moved the profile's sites, so this function examines the stacks of the book's sites.
+ * Neighbouring pieces mostly have the same site, so the last result is used again. */
 void allocators_own__mark_pieces(const struct build *b, const struct profile *p)
 {
 	const struct resident_piece *last = NULL;

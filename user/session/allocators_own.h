@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that a traced allocator takes from the kernel to give out. Its blocks are the heap's, so
- * its regions are not growth of their own. */
+/* Memory that a traced allocator takes from the kernel to give out as blocks. These blocks are
+ * counted as the heap, so the regions are not growth of their own. */
 #ifndef MEMTRACE_SESSION_ALLOCATORS_OWN_H
 #define MEMTRACE_SESSION_ALLOCATORS_OWN_H
 
 #include "session/build.h"
 
 /* Marks the sites by which a traced allocator takes memory from the kernel: they belong to the
- * heap. So do the arenas of a pool that is not probed: which code needs the next arena says nothing
- * about who holds the pool's blocks. profile: of regions, with names. */
+ * heap. Also marks the sites that map arenas for a pool that is not probed: which code happens to
+ * need the next arena says nothing about who holds the pool's blocks. profile: of regions, with
+ * names. */
 void allocators_own__mark_sites(const struct build *build, struct profile *profile);
 
 /* Marks the pieces of the resident set that belong to the heap. profile: of regions, sorted. */

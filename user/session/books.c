@@ -48,9 +48,8 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* The bytes that the process has read and written are asked for only at the edges of windows, and
- * between windows. They are of no use before, and asking takes a while, because the kernel asks all
- * threads. */
+/* Asks how many bytes the process has read and written only from the first window on. This figure
+ * is of no use before, and asking takes a while, because the kernel asks all threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge)
 {
@@ -90,7 +89,7 @@ static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 	return memory__read_all(t->info.pid, reads, n);
 }
 
-/* Has the target pools that end all their blocks at once? The number of such blocks is not
+/* Has the target pools that end all their blocks at once? How many blocks such a pool ends is not
  * known. */
 static bool has_pools(const struct target *t)
 {
@@ -104,7 +103,7 @@ static bool has_pools(const struct target *t)
 	return false;
 }
 
-/* live: sorted. */
+/* Gives the target's live blocks to its ledger. live: sorted. */
 static int meet(struct target *t, const struct capture_table *live)
 {
 	struct budget *b = &t->budget;
@@ -122,7 +121,7 @@ static int meet(struct target *t, const struct capture_table *live)
 	if (!blocks || !addrs)
 		return -ENOMEM;
 	for (size_t i = 0; i < his.n; i++) {
-		/* blocks of the program before the exec are dropped */
+		/* blocks of the program that ran before the exec are dropped */
 		if (his.blocks[i].birth_ns < t->exec_ns) {
 			forget_block(b, his.keys[i].addr);
 			continue;
@@ -159,7 +158,7 @@ static void on_end(void *ctx, const struct abi_end *end)
 		survivors__note_end(&t->budget.survivors, end);
 }
 
-/* sites: sorted. */
+/* Records the target's window in its ledger. sites: sorted. */
 static int harvest(struct target *t, const struct capture_table *sites)
 {
 	struct snapshot_sites his = snapshot__sites_of(sites, t->process);
@@ -167,14 +166,15 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	/* before survivors__harvest(), which counts how many of a stretch's births are left */
+	/* this comes before survivors__harvest(), which counts how many of a stretch's births are
+	 * left */
 	if (!rc)
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);
 	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
-	note_calls(b, t); /* where the next part of the same window begins */
+	note_calls(b, t); /* the next part of the same window begins here */
 	return rc;
 }
 
@@ -223,7 +223,8 @@ void books__look(struct target *t, uint64_t now_ns)
 {
 	if (!t->budget.survivors.n_windows)
 		return;
-	/* reading the memory of a process that is gone fails: only -ENOMEM counts */
+	/* reading the memory of a process that is gone fails, so only -ENOMEM counts as a
+	 * failure */
 	t->budget.pace.failed += survivors__look(&t->budget.survivors, &t->budget.clock, now_ns,
 						 read_memory, t) == -ENOMEM ||
 				 survivors__compare(&t->budget.survivors, &t->budget.clock);

@@ -6,34 +6,36 @@
 
 #include "session/internal.h"
 
-/* Begins the ledger of a target that is traced under a limit. Its probes are in place. 0 or
- * negative errno. */
+/* Begins the ledger of a target that is traced under a limit. Call it when the target's probes are
+ * in place. 0 or negative errno. */
 int books__begin(struct session *session, struct target *target);
 void books__free(struct target *target);
 
-/* Notes the target's totals as they were read at now_ns: the ledger's clock is made of them. */
+/* Notes the target's totals as they were read at now_ns. The ledger's clock is made of these
+ * totals. */
 void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge);
 
-/* Call it when a window has been opened, budget.pace.start_ns is set, and the target's counters
- * were read. */
+/* Notes the target's counts at the beginning of a window. Call it when the window has been opened,
+ * budget.pace.start_ns is set, and the target's counters were read. */
 void books__opened(struct session *session, struct target *target);
 
-/* The target is traced continuously from now on: the kernel side need not report ends of blocks. */
+/* Tells the kernel side that it need not report ends of the target's blocks, because the target is
+ * traced continuously from now on. */
 void books__rest(struct session *session, struct target *target);
 
-/* The windows of n targets have just ended, each at its target's budget.pace.end_ns: gives the
- * blocks that live now to the ledgers. Call it while the probes are still in place, after the
- * targets' counters were read. 0 or negative errno. */
+/* Gives the blocks that live now to the ledgers of n targets. The windows of these targets have
+ * just ended, each at its target's budget.pace.end_ns. Call it while the probes are still in place,
+ * after the targets' counters were read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
-/* The present windows of n targets, or parts of these windows, are over: records them in the
+/* Records the present windows of n targets, or the parts of these windows that are over, in the
  * ledgers. First calls books__meet() for those targets for which it was not called yet. 0 or
  * negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
-/* What the target's probes have counted since the last harvest belongs to no window: skips it. 0 or
- * negative errno. */
+/* Skips what the target's probes have counted since the last harvest, because it belongs to no
+ * window. 0 or negative errno. */
 int books__pass_over(struct session *session, struct target *target);
 
 /* Checks the contents of all followed blocks that may still live. */

@@ -10,17 +10,18 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* Probes of the target alone may not act in such a process: since Linux 6.12, the kernel compares
- * thread groups, and before that it compared memory. A child of vfork that calls exec at once
- * allocates nothing. So only processes with at least this CPU time are counted: they did more than
- * call exec. */
+/* Probes of the target alone may not act in such a process: to decide this, the kernel compares
+ * thread groups since Linux 6.12, and compared memory before. Processes in which they may not act
+ * are counted, but not a child of vfork that calls exec at once, because it allocates nothing. So
+ * only processes with at least this CPU time are counted, which did more than call exec. */
 #define WORKED_NS 5000000
-#define LOOK_NS	  50000000 /* how often their CPU times are read, if nothing else asks for this */
+/* how often the CPU times of such processes are read, if nothing else asks for this */
+#define LOOK_NS 50000000
 
 struct borrower {
 	pid_t pid;
 	uint32_t process; /* the target's number in the kernel's tables */
-	uint64_t cpu_ns;  /* counted so far */
+	uint64_t cpu_ns;  /* CPU time counted so far */
 	bool there;
 };
 
@@ -32,8 +33,8 @@ static struct borrower *find(struct session *s, pid_t pid, uint32_t process)
 	return NULL;
 }
 
-/* Are the target's probes in this process alone? They are, too, where processes are traced in
- * turns. */
+/* Is each target traced by probes in this target alone? This is also so where processes are traced
+ * in turns. */
 static bool has_own_probes(const struct session *s)
 {
 	return capture__kind(s->capture) != PROBE_PERF &&

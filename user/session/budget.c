@@ -18,40 +18,43 @@
 #include "session/books.h"
 
 #define SAMPLES_WANTED 1000 /* per window */
-#define CALLS_PAID     2000 /* in a window: sampling so many calls costs less than opening it */
+/* in a window: sampling so many calls costs less than opening the window */
+#define CALLS_PAID 2000
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
 /* a process's next window opens only while fewer of its links than this are being closed */
 #define MAX_PAUSING 16
-/* threads of a process that are asked whether they sleep, at most; with more it is not known */
+/* at most so many threads of a process are asked whether they sleep; if the process has more, this
+ * is not known */
 #define MAX_THREADS 64
-/* How often the cost of regions is checked. OFTEN: if it may pass its limit at any moment. */
+/* How often the cost of regions is checked. REGIONS_OFTEN_NS: if the cost may pass its limit at any
+ * moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL
 #define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share, for bursts */
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
-/* The interval becomes at most this many times finer, and no finer than FINEST: 32 KiB instead of
- * 512 KiB. At most ENOUGH samples of this interval may stand for all that a process holds: they
+/* The interval becomes at most 16 times finer, and no finer than FINEST: 32 KiB instead of 512 KiB.
+ * At most ENOUGH samples of this interval may stand for all that a process holds. So many samples
  * tell its live bytes to one in a hundred. All processes together may have no more than TABLE_SHARE
  * of the room for live samples. Samples from a time when the interval was finer stay, so there may
- * be three times as many. (Each time that a process holds twice as much, its interval doubles, and
- * half of ENOUGH is added.) */
+ * be three times as many samples as this. (Each time that a process holds twice as much, its
+ * interval doubles, and half of ENOUGH is added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
 #define TABLE_SHARE   0.1
 #define HELD_NS	      500000000 /* budget__holds() ignores figures older than this */
-/* memtrace's own nice value when it traces many processes, and while a window is open where it can
- * have no real-time priority. If a window is closed late, it costs more than the budget allows: on
- * a busy machine, windows of 15 ms were closed 5 to 22 ms late. */
+/* memtrace's own nice value when it traces many processes. Where it can have no real-time priority,
+ * it has this nice value also while a window is open. If a window is closed late, it costs more
+ * than the budget allows: on a busy machine, windows of 15 ms were closed 5 to 22 ms late. */
 #define NICE -10
 
 /* --- cost --- */
 
-/* Cost of seeing the process's regions, with their stacks. */
+/* Returns the cost of seeing the process's regions, with their stacks. */
 static double regions_cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
 	if (!s->regions_calibrated)
@@ -80,8 +83,8 @@ bool budget__cost_known(const struct session *s)
 		(s->calibrated && !(s->max_overhead > 0)));
 }
 
-/* Notes what other tracers add to the cost of calls, since the last call. Returns the sum so far,
- * ns. */
+/* Notes what other tracers have added to the cost of the program's calls since note_others() was
+ * last called. Returns the sum so far, ns. */
 static double note_others(const struct session *s, struct others *others,
 			  const struct abi_process_cpu *counters)
 {
@@ -134,11 +137,11 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
- * than it can pay for. samples: how many came in the last window, against SAMPLES_WANTED. few: the
- * next window is expected to have so few calls that it can pay for sampling nearly all of them. It
- * does so at once, because there may be only two more windows. Otherwise its samples would be
- * mostly large blocks, which are always sampled. With many calls the interval changes step by step,
- * because the next window may meet a burst. */
+ * than it can pay for. samples: how many came in the last window; SAMPLES_WANTED are wanted. few:
+ * the next window is expected to have so few calls that it can pay for sampling nearly all of them.
+ * Then the interval becomes the finest one at once, because there may be only two more windows, and
+ * their samples would otherwise be mostly large blocks, which are always sampled. With many calls
+ * the interval changes step by step, because the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, bool few)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -169,8 +172,9 @@ static void adapt_own(struct session *s, struct target *t)
 				     CALLS_PAID * (double)(last->end_ns - last->start_ns));
 }
 
-/* The interval becomes finer to bring more samples. Where continuous tracing keeps the limit, the
- * cost of these samples must not make it exceed the limit. */
+/* Adapts the interval to the number of samples that came. Where continuous tracing keeps the limit,
+ * the samples may cost at most SAMPLES_SHARE of the limit, so that they do not make tracing exceed
+ * it. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
@@ -197,8 +201,8 @@ static double adapt_interval(void *ctx, struct paced *p, double cost_ns, double 
 	return (double)t->budget.interval / (double)s->interval;
 }
 
-/* The least power of two with which the process holds no more samples than it may, and the kernel's
- * tables have room. */
+/* Returns the least factor, a power of two, by which the interval may be multiplied so that the
+ * process holds no more samples than it may. Returns 1 if the kernel's tables were full. */
 static double least_factor(const struct session *s, const struct target *t)
 {
 	const __u64 *lost = t->counters.lost;
@@ -240,7 +244,7 @@ static void harvest(void *ctx, struct paced **processes, size_t n)
 	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
 	bool failed = !targets;
 
-	priority__calm(); /* it may take long */
+	priority__calm(); /* the harvest may take long */
 
 	for (size_t i = 0; i < n && targets; i++)
 		targets[i] = processes[i]->owner;
@@ -345,12 +349,13 @@ static bool can_open(void *ctx, struct paced *p)
 	struct session *s = ctx;
 
 	if (capture__kind(s->capture) == PROBE_PERF)
-		return !capture__pausing(s->capture, -1); /* opening would wait for their end */
+		/* opening a window would wait until the old probes are closed */
+		return !capture__pausing(s->capture, -1);
 	return capture__pausing(s->capture, ((struct target *)p->owner)->info.pid) < MAX_PAUSING;
 }
 
-/* Is the process still the one that became a target? The kernel takes only its pid, which may be
- * another process's by now. */
+/* Is the process still the one that became a target? The kernel is given only the target's pid,
+ * which may be another process's by now. */
 static bool is_same(const struct target *t)
 {
 	struct process_info now;
@@ -358,7 +363,8 @@ static bool is_same(const struct target *t)
 	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
 
-/* Where probes are in everybody's code, the target's allocators are searched only now. */
+/* Opens a window of one process where `everywhere` is set. The target's allocators are searched for
+ * only now. */
 static int open_shared(struct session *s, struct target *t)
 {
 	struct allocators *allocators = NULL;
@@ -388,7 +394,7 @@ static int open_window(void *ctx, struct paced *p)
 		rc = open_shared(s, t);
 	} else {
 		p->failed += targets__resume_own(s, t) != 0;
-		targets__attach_own(s, t); /* on allocators loaded meanwhile */
+		targets__attach_own(s, t); /* also on allocators that were loaded meanwhile */
 	}
 	return rc;
 }
@@ -514,11 +520,11 @@ static const struct pace_ops ops = {
 
 /* --- regions --- */
 
-/* What seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns: half of
- * the limit for the present way of tracing. The heap needs the other half. (Where the heap is
- * traced in windows, the limit for windows counts. Half of the limit for continuous tracing would
- * be too much. With a python that grew, it left windows a third of their limit, and only one window
- * came in half a minute.) */
+/* Returns what seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns.
+ * If the heap is not traced, this is the limit. Else it is half of the limit for the present way of
+ * tracing, because the heap needs the other half. (Where the heap is traced in windows, the limit
+ * for windows counts. Half of the limit for continuous tracing would be too much. With a python
+ * that grew, it left windows a third of their limit, and only one window came in half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
@@ -532,9 +538,9 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 }
 
 /* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows.
- * But a program may make so many of them that seeing them costs too much. left_ns is the balance of
- * what this may cost and what it has cost, summed over time. It tells such a program from one that
- * only has a burst. */
+ * But a program may make so many of them that seeing them costs too much. left_ns is what this may
+ * cost minus what it has cost, summed over time. It tells such a program from one that only has a
+ * burst. Returns when to check again. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
@@ -555,7 +561,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 		region_calls__stop(s, t);
 		return UINT64_MAX;
 	}
-	/* even all of a core cannot use up what is left before then */
+	/* seeing regions cannot use up left_ns before then, even with all of a core */
 	return now_ns + (r->left_ns < REGIONS_OFTEN_NS	  ? REGIONS_OFTEN_NS
 			 : r->left_ns > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
 							  : (uint64_t)r->left_ns);
@@ -580,8 +586,9 @@ uint64_t budget__keep(struct session *s)
 
 void budget__hurry(struct session *s, bool waits)
 {
-	/* Where probes are in everybody's code, there is nearly always a window. And there are too
-	 * many processes to look after before others get the CPU. */
+	/* Where probes are for all processes, a window is nearly always open. And looking after so
+	 * many processes takes long: others must get the CPU meanwhile. So the priority is not
+	 * raised. */
 	if (s->everywhere)
 		return;
 	if (!waits || !s->scheduler.begun || s->stop_ns) {
@@ -621,7 +628,7 @@ static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
 		       s->max_steady_overhead * fmax(h->cpu_ns - before.cpu_ns, (double)wall_ns);
 }
 
-/* Checks each process by itself; where probes are everywhere, all processes together. */
+/* Checks each process by itself, or, where probes are for all processes, all of them together. */
 bool budget__holds(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), wall = now - s->held_at_ns;
@@ -673,7 +680,8 @@ int budget__welcome(struct session *s, struct target *t)
 	return rc;
 }
 
-/* Share of a core that the machine has left idle since the session was opened; 1 if not known. */
+/* Returns the share of a core that the machine has left idle since the session was opened; 1 if not
+ * known. */
 static double spare_so_far(const struct session *s)
 {
 	double wall = (double)(clock__now_ns(CLOCK_MONOTONIC) - s->opened_ns);
@@ -713,7 +721,7 @@ int budget__begin(struct session *s)
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		rc = budget__welcome(s, s->targets[i]);
 		if (s->everywhere)
-			rc = 0; /* the run goes on without it */
+			rc = 0; /* the run goes on without this target */
 	}
 	return rc;
 }

@@ -14,7 +14,8 @@
  * continuous tracing costs what was calculated. */
 #define BUDGET_STEADY 0.95
 
-/* Begins a run that has a limit. Its probes are in place. 0 or negative errno. */
+/* Begins a run that has a limit. Call it when the run's probes are in place. 0 or negative
+ * errno. */
 int budget__begin(struct session *session);
 
 /* Puts a target under the limit: it is traced at once, or when its turn comes. Does nothing where
@@ -24,11 +25,12 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* waits: memtrace is about to wait for what is due next. Under a limit it does so with a priority.
- * Else it does longer work, for which it has none. */
+/* Raises or restores memtrace's priority. waits: memtrace is about to wait for what is due next,
+ * for which it has a raised priority under a limit. false: it is about to do longer work, for which
+ * it has its normal priority. */
 void budget__hurry(struct session *session, bool waits);
 
-/* The run is over. */
+/* Call it when the run is over: stops the scheduler, and restores memtrace's priority. */
 void budget__end(struct session *session);
 
 /* Has tracing kept its limit since the last call of budget__holds()? This is for long work, during
@@ -39,16 +41,16 @@ bool budget__holds(struct session *session);
  * mmap and its like? */
 bool budget__cost_known(const struct session *session);
 
-/* Cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
+/* Returns the cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 
-/* Share of the machine's CPU time that probes took during the run, 0..100; negative: unknown. After
- * stop. */
+/* Returns the share of the machine's CPU time that probes took during the run, 0..100; negative:
+ * unknown. Call it after session__stop(). */
 double budget__host_pct(struct session *session);
 
 /* Calls that come rarely cost more each, and so do calls of functions on which other tracers have
- * probes. Adds both extra costs, since the last call of this function, to the target's cost. The
- * target's counters have been read. */
+ * probes. Adds both extra costs, since this function was last called, to the target's cost. Call it
+ * when the target's counters have just been read. */
 void budget__note_surcharges(const struct session *session, struct target *target);
 
 #endif

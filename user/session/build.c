@@ -69,7 +69,7 @@ long process_sites__find(const struct process_sites *s, const struct abi_stack_k
 
 /* --- the parts of a profile --- */
 
-/* Adds a stack that was seen so many times, and counts how it ends. */
+/* Adds a stack that was seen `times` times, and counts how it ends. */
 static int add_stack(struct profile *p, const struct abi_stack *stack, uint64_t times,
 		     size_t *ret_site, uint64_t ends[STACK_END_MAX], uint64_t *bridged)
 {
@@ -167,8 +167,9 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 			snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
 		int rc;
 
-		/* A site is made after its stack was stored. But a stack that was taken out at that
-		 * very moment may not fit any more when it is put back. */
+		/* A site is made after its stack was stored. But the stack may have been removed
+		 * from the table at that very moment. When it is put back, there may be no room for
+		 * it any more. */
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			s->site_of[i] = NO_SITE;
 			missing += s->sites[i].alloc_samples;
@@ -245,11 +246,11 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		p->sites[s->site_of[site]]
 			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
 	}
-	/* The kernel side has counted those that it dropped itself. */
+	/* The kernel side has counted the blocks that it dropped itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
 }
 
-/* Adds who freed whose memory. Not for windows, which see few of the frees. */
+/* Adds who freed whose memory. It is not called for windows, which see few of the frees. */
 static int add_transfers(const struct build *b, struct profile *p)
 {
 	const struct abi_transfer_key *keys = b->drain->transfers.keys;
@@ -327,7 +328,7 @@ static int add_probes(const struct build *b, struct profile *p)
 			.offset = point->place.off,
 			.instruction = (char *)point->site.instruction,
 			.emulated = point->site.emulated,
-			/* a probe on a free arms no return */
+			/* a probe on a function that frees arms no return probe */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						(abi_role__frees(point->func.role) ||
 						 point->func.role == ROLE_TAKEN ||
@@ -359,7 +360,7 @@ uint64_t build__exec_untraced(const struct build *b)
 		const struct map_entry *e = &t->maps.entries[i];
 
 		for (size_t j = 0; j < t->allocators->n; j++)
-			/* functions whose blocks a program reports itself have no probes */
+			/* an allocator whose blocks the program reports itself has no probes */
 			if (e->executable && !t->allocators->list[j]->reported &&
 			    file_id__equal(&e->file, &t->allocators->list[j]->file))
 				return 0;
@@ -367,10 +368,10 @@ uint64_t build__exec_untraced(const struct build *b)
 	return 1;
 }
 
-/* 1 when the main thread has ended and the probes have therefore gone silent, although other
- * threads go on. To find the process of a probe, the kernel looks for its main thread. For some
- * kinds of probe this is done at each call, for the others when probes are placed (each window
- * places them). */
+/* Returns 1 if the main thread has ended and the probes have therefore gone silent, although other
+ * threads go on. To find the process of a probe, the kernel looks for the process's main thread.
+ * For some kinds of probe the kernel does this at each call, for the others when probes are placed
+ * (each window places them). */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&
@@ -393,7 +394,7 @@ static int add_lost(const struct build *b, struct profile *p)
 		     c->lost[LOST_SITES_FULL] + c->lost[LOST_INFLIGHT_FULL] +
 		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] +
 		     c->lost[LOST_REGION_CALLS] + b->missed_runs;
-	/* Calls that did not end by returning, or were under way at the end of the run. */
+	/* Counts calls that did not end by returning, or were under way at the end of the run. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
@@ -456,7 +457,7 @@ static int symbolize(const struct build *b, struct profile *p)
 	return symbolizer__symbolize(b->symbolizer, p, jit, &namer);
 }
 
-/* Fills in what is known without the kernel's tables. 0 or -ENOMEM. */
+/* Fills in what is known without reading the kernel's tables. 0 or -ENOMEM. */
 static int begin_profile(const struct build *b, struct profile *p)
 {
 	profile__join(p, b->run);
@@ -607,7 +608,7 @@ static int add_region_probes(const struct build *b, struct profile *p)
 	return rc;
 }
 
-/* site_of[i] becomes the profile's number of the book's i-th site. */
+/* Adds the book's sites. site_of[i] becomes the profile's number of the book's i-th site. */
 static int add_region_sites(const struct build *b, struct profile *p, size_t *site_of)
 {
 	const struct region_book *book = &b->target->book;

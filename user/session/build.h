@@ -23,7 +23,7 @@
 
 /* State that keeps the cost of tracing one process within its budget (budget.h). */
 struct budget {
-	struct paced pace; /* when it is traced; windows.budget 0: continuously */
+	struct paced pace; /* when the process is traced; pace.windows.budget 0: continuously */
 	/* blocks born in windows; n_windows 0: no window was recorded */
 	struct survivors survivors;
 	struct reallocs reallocs; /* blocks that realloc has enlarged in windows */
@@ -34,21 +34,21 @@ struct budget {
 	double begin_cpu_ns;
 	uint64_t begin_lent_ns;
 	uint64_t open_allocs;	 /* total when the window began: calls that allocated */
-	int64_t open_net_blocks; /* the same: blocks allocated minus freed */
-	uint64_t open_pool_ends; /* the same: pools that ended */
+	int64_t open_net_blocks; /* total when the window began: blocks allocated minus freed */
+	uint64_t open_pool_ends; /* total when the window began: pools that ended */
 	/* The present window is, or became, continuous tracing. What it saw is then not used as a
 	 * sample of other times. */
 	bool stretch;
-	/* coarsest interval at which the program was sampled; 0: there is no limit, and the
-	 * interval was always the run's */
+	/* coarsest interval at which the program was sampled; 0: there is no limit, so the interval
+	 * was always that of the run */
 	uint64_t coarsest;
-	uint64_t finest; /* the finest one; means nothing if there were windows */
-	/* interval: of the present window, or of the last one. samples: their count when this
-	 * window, or its present part, began. */
+	uint64_t finest; /* the finest interval; means nothing if there were windows */
+	/* interval: of the present window, or of the last one. samples: the number of samples when
+	 * this window, or its present part, began. */
 	uint64_t interval, samples;
 	struct region_budget {
-		double left_ns; /* what seeing its regions may still cost, as of at_ns */
-		uint64_t at_ns; /* the last check; next, the totals at that time */
+		double left_ns; /* what seeing the process's regions may still cost, as of at_ns */
+		uint64_t at_ns; /* the last check; cpu_ns, cost_ns: the totals at that time */
 		double cpu_ns, cost_ns;
 		uint64_t next_ns; /* the next check; 0: there is no limit, or no regions are seen */
 	} regions;
@@ -56,15 +56,16 @@ struct budget {
 		double cost_ns, cpu_ns;
 	} held;
 	struct capture *capture; /* the capture that follows its blocks */
-	uint32_t process;	 /* the process's number there */
-	/* extra cost because its calls came rarely; next, the totals when this was last computed */
+	uint32_t process;	 /* the process's number in that capture */
+	/* extra cost because the process's calls came rarely; rare_calls, rare_at_ns, rare_cpu_ns:
+	 * the totals and the time when rare_ns was last computed */
 	double rare_ns;
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
 	struct others others; /* extra cost because other tracers trace the same functions */
 };
 
-/* Was the process traced in windows, or did its turn never come? */
+/* Was the process traced in windows? Also true if its turn for a window never came. */
 bool budget__is_windowed(const struct budget *budget);
 
 /* Since when a process rests: targets__rests(). All zero: not known. */
@@ -83,41 +84,46 @@ struct target {
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
-	bool headless;	  /* its main thread has ended, other threads go on */
-	bool silent;	  /* since then, its own probes were placed anew, and so are in no code */
+	bool headless; /* its main thread has ended, other threads go on */
+	/* after its main thread ended, its own probes were placed again: they are in no code */
+	bool silent;
 	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
 			   * ended */
 	bool is_victim;	  /* the kernel has chosen it to be killed because memory is short */
 	bool victim_told; /* session__victims() has reported its profile */
 	int pidfd;
-	bool maps_changed; /* the kernel side does not know the new ones yet */
-	bool code_changed; /* a file's code was made executable again, and was not checked yet */
-	bool probes_due;   /* maps changed, and were not searched for allocators since */
-	struct maps maps;  /* all mappings it ever had; of those at one address, the newest */
-	/* CPU time so far of processes that ran in its memory (borrowers.c); n_borrowers: those
-	 * that run there now */
+	bool maps_changed; /* the kernel side does not know the new mappings yet */
+	/* a file's code was made executable again, and has not been checked yet */
+	bool code_changed;
+	/* `maps` have changed, and have not been searched for allocators since */
+	bool probes_due;
+	struct maps maps; /* all mappings it ever had; of those at one address, the newest */
+	/* CPU time so far of processes that ran in its memory (borrowers.c); n_borrowers: the
+	 * number of those that run there now */
 	uint64_t lent_ns;
 	size_t n_borrowers;
-	uint64_t borrowers_unseen; /* how many of them have worked where the probes may not act */
-	size_t n_mapped;	   /* number of mappings when /proc was last read */
-	/* Mappings that took the place of other code: frames in the old code get names of the new
-	 * code. */
+	/* how many borrowers have worked, although the probes may not act in them */
+	uint64_t borrowers_unseen;
+	size_t n_mapped; /* number of mappings when /proc was last read */
+	/* How many mappings took the place of other code. Frames in the old code get names of the
+	 * new code. */
 	uint64_t code_replaced;
-	/* where its perf map may be, with names for code that lies in no file; root_fd -1: not
+	/* where its perf map may be, which names code that lies in no file; root_fd -1: not
 	 * known */
 	struct perf_map_place perf_map;
 	struct python_names *python; /* NULL: it runs no Python, as far as is known */
-	/* its loader was not ready when Python was looked for: how often, and when to look again */
+	/* how often Python was looked for while the process's loader was not ready */
 	unsigned int python_looks;
-	uint64_t python_due_ns; /* 0: not again */
+	uint64_t python_due_ns; /* when to look for Python again; 0: not again */
 	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
 	 * last read */
 	uint64_t rss_start_bytes, rss_bytes;
-	uint32_t threads;		      /* when last read */
-	bool heap_attached, regions_attached; /* its probes are in place */
+	uint32_t threads; /* when last read */
+	/* its probes for the heap, and for regions, are in place */
+	bool heap_attached, regions_attached;
 	/* the functions of its C library that show its regions, or why they do not; NULL: not
 	 * looked for */
 	struct region_source *regions;
@@ -136,21 +142,24 @@ struct target {
 	uint64_t exit_ns;  /* when it ended, if its end is known but not handled yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	/* CPU time of the children of a command that has ended, where they are not traced */
+	/* CPU time of a command's children, if they are not traced; it is known when the command
+	 * has ended */
 	uint64_t children_cpu_ns;
 	struct abi_process_cpu counters; /* as last read */
 	/* from counters, without the allocator's calls to itself */
 	uint64_t alloc_calls, free_calls;
 	double probe_ns;   /* cost of the probes so far, negative when unknown */
-	double gone_bytes; /* what programs held when exec replaced them */
+	double gone_bytes; /* what its former programs held when exec replaced them */
 	struct sizes anon; /* its anonymous memory */
-	/* Some work is repeated, and depends only on what the process does. It is skipped while the
-	 * process rests. For each kind of work: */
+	/* Some work is repeated, but is skipped while the process rests, because the result depends
+	 * only on what the process does. Since when the process rests, for each kind of such
+	 * work: */
 	struct {
 		struct rest totals, size, look, news;
 	} rest;
-	uint64_t told_ns; /* monotonic: of its last profile for session__news(); 0: none */
-	bool is_due;	  /* its next profile for session__news() is due */
+	/* monotonic: when its last profile for session__news() was made; 0: none */
+	uint64_t told_ns;
+	bool is_due; /* its next profile for session__news() is due */
 	struct budget budget;
 	/* For the display during the run, which shows processes in windows, too. */
 	struct {
@@ -174,9 +183,10 @@ struct build {
 	struct resident_pieces *pieces;
 	struct symbolizer *symbolizer;
 	const struct series *series; /* NULL: none */
-	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
-	bool faults;		     /* the heap's tables hold pages, not blocks */
-	bool blocks;		     /* the blocks of sites are asked for */
+	/* of the run, or of the part of it in which the target was traced; monotonic */
+	uint64_t begin_ns, end_ns;
+	bool faults; /* the heap's tables hold pages, not blocks */
+	bool blocks; /* the blocks of sites are asked for */
 	/* the coarsest interval, the one asked for, the finest of continuous tracing (0: there is
 	 * none), and the one of the next sample */
 	uint64_t interval, asked_interval, finest_interval, present_interval;
@@ -188,8 +198,9 @@ struct build {
 	double regions_growth;
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
-	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
-	uint64_t missed_runs; /* runs of BPF programs that were missed, for calls of any process */
+	unsigned without; /* parts of the model of windows that are left out: profile/parts.h */
+	/* how often the kernel did not run a BPF program for a call, of any process */
+	uint64_t missed_runs;
 	uint64_t withdrawals; /* of all probes, while this process was a target */
 };
 
@@ -203,18 +214,20 @@ struct process_sites {
 
 #define NO_SITE SIZE_MAX
 
-/* Index of the site with that stack; -1: there is none, or the profile lacks it. */
+/* Returns the index of the site with this stack; -1: there is none, or the profile lacks it. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
 
-/* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
+/* Make a sorted, symbolized profile: build__profile() of the heap (or of page faults),
+ * build__regions() of the regions. 0 or -ENOMEM. */
 int build__profile(const struct build *build, struct profile **ret);
 int build__regions(const struct build *build, struct profile **ret);
 
-/* 1 when the process became another program by exec and that one has no probes; else 0. */
+/* Returns 1 if the process became another program by exec, and this program has no probes; else
+ * 0. */
 uint64_t build__exec_untraced(const struct build *build);
 
-/* What the target's resident set is made of, if that was measured; else *ret is NULL. heap,
- * regions: the target's profiles, NULL: there is none. 0 or -ENOMEM. */
+/* Finds what the target's resident set is made of. If this was not measured, sets *ret to NULL.
+ * heap, regions: the target's profiles; NULL: there is none. 0 or -ENOMEM. */
 int build__resident(const struct build *build, const struct profile *heap,
 		    const struct profile *regions, struct resident **ret);
 

@@ -14,7 +14,7 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Addresses of the sampled blocks of the heap, ascending. 0 or -ENOMEM. */
+/* Lists the addresses of the sampled blocks of the heap, ascending. 0 or -ENOMEM. */
 static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 {
 	const struct survivors *survivors = &b->target->budget.survivors;

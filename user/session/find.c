@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds targets. With probes in everybody's code, a target is searched for each file that any
- * process of the machine maps, and for each block that ends. With 2,000 targets, going through all
- * of them took 5 us each time.
+/* Finds targets. With probes for all processes, the targets are searched each time that any process
+ * of the machine maps a file, and each time that a block ends. With 2,000 targets, going through
+ * all of them took 5 us each time.
  *
  * Targets come and go one by one, and keep their order in the session's list. So the index has
  * entries of its own. An entry stays when its target is removed, because the search for another
- * entry may pass it. When most entries are of removed targets, the index is made anew. At first a
- * target has no pid and no number. It gets its entry in the first search after it has both. */
+ * entry may pass over it. When most entries are of removed targets, the index is made anew. At
+ * first a target has no pid and no number. It gets its entry in the first search after it has got
+ * both. */
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -36,14 +37,14 @@ static uint32_t *slot_of_process(const struct target_index *x, uint32_t process)
 	return TABLE_SLOT(&x->by_process, hash_of(process), i, x->entries[i].process == process);
 }
 
-/* Of two targets with the same pid, the later one is found. */
+/* Makes an entry findable. Of two targets with the same pid, the later one is then found. */
 static void put(struct target_index *x, size_t at)
 {
 	*slot_of_pid(x, x->entries[at].pid) = (uint32_t)at + 1;
 	*slot_of_process(x, x->entries[at].process) = (uint32_t)at + 1;
 }
 
-/* Without memory there is no index. */
+/* Removes the index, because there is no memory for it. */
 static void drop(struct target_index *x)
 {
 	for (size_t i = 0; i < x->n; i++)
@@ -52,7 +53,7 @@ static void drop(struct target_index *x)
 	target_index__clear(x);
 }
 
-/* Makes room for n entries in all. false: no memory, and no index any more. */
+/* Makes room for n entries in all. false: there was no memory, and the index was removed. */
 static bool reserve(struct target_index *x, size_t n)
 {
 	int pids = table__reserve(&x->by_pid, n), processes = table__reserve(&x->by_process, n);

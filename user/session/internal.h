@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room share, and nobody else sees. */
+/* Declarations that the files of this room share, and that no other room uses. */
 #ifndef MEMTRACE_SESSION_INTERNAL_H
 #define MEMTRACE_SESSION_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct target_index {
 	struct target_entry *entries;	 /* owned; in the order in which they came */
 	size_t n, room;
 	size_t n_gone;	  /* entries whose target has been removed */
-	size_t n_entered; /* number of the session's targets with an entry: the first ones */
+	size_t n_entered; /* the first n_entered targets of the session have an entry */
 };
 
 /* A list that grows. */
@@ -51,12 +51,13 @@ struct session {
 	 * side knows which of the processes are traced. False: probes are in the targets alone, and
 	 * cost no other process anything. */
 	bool everywhere;
-	const struct session_selection *selection; /* the caller's; NULL: named ones only */
+	/* the caller's; NULL: only named processes are traced */
+	const struct session_selection *selection;
 	struct allocators **attached; /* everywhere: allocators whose files have probes; owned */
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	/* the last check released a file */
+	bool files_released;	/* the last files__let_go() released a file */
 	uint64_t files_next_ns; /* when to check next */
 
 	struct launch launch;
@@ -67,8 +68,8 @@ struct session {
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	double planned_s;
-	/* memtrace's own CPU time. Until the run stops: its total at the start. After that: what
-	 * the run took */
+	/* memtrace's own CPU time. Until the run stops: its total at the start. After that: the CPU
+	 * time that the run took */
 	uint64_t own_cpu_ns;
 	/* CPU time of the command, which the kernel adds to memtrace's own */
 	uint64_t command_cpu_ns;
@@ -76,8 +77,9 @@ struct session {
 	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
-	uint64_t n_withdrawals; /* how often all probes were taken out, as memtrace was held up */
-	uint64_t withdrawn_ns;	/* for how long they were out, in all */
+	/* how often all probes were taken out because memtrace was held up */
+	uint64_t n_withdrawals;
+	uint64_t withdrawn_ns; /* for how long the probes were out, in all */
 	uint64_t interval;
 	bool interval_given;	    /* the user gave it: continuous tracing must use it */
 	double max_overhead;	    /* share of a target's CPU time, in windows; 0: no limit */
@@ -88,11 +90,12 @@ struct session {
 	struct scheduler scheduler; /* used if there is a limit */
 	/* when the session was opened (0: not known), and the machine's idle time until then */
 	uint64_t opened_ns, opened_idle_ns;
-	uint64_t wait_look_ns;		 /* when guard__wait() checks again */
-	uint64_t held_at_ns;		 /* when budget__holds() was last called */
-	double held_cost_ns;		 /* what tracing had cost the machine by then */
-	uint64_t window_period_ns;	 /* 0: the default */
-	unsigned without;		 /* parts of the model of windows: session__leave_out() */
+	uint64_t wait_look_ns;	   /* when guard__wait() checks again */
+	uint64_t held_at_ns;	   /* when budget__holds() was last called */
+	double held_cost_ns;	   /* what tracing had cost the machine at held_at_ns */
+	uint64_t window_period_ns; /* 0: the default */
+	/* parts of the model of windows to leave out: session__leave_out() */
+	unsigned without;
 	int timer_fd;			 /* timer for what is due next; -1: none */
 	int beat_fd;			 /* for reporting that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
@@ -104,27 +107,27 @@ struct session {
 	enum session_victims victims; /* whose profiles session__victims() gives */
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
-	char no_returns[160];	      /* why there are no return probes; "": there are */
+	char no_returns[160];	      /* why there are no return probes; "": they are used */
 	enum session_region_place region_place; /* where regions are seen */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
-	struct series series;  /* snapshots of all sites; none with everywhere */
+	struct series series;  /* snapshots of all sites; empty if `everywhere` is set */
 	struct paused *paused; /* active.c */
 	size_t n_paused;
-	uint64_t paused_look_ns;    /* when to check next if they are alive */
+	uint64_t paused_look_ns;    /* when to check next if paused processes are alive */
 	struct borrower *borrowers; /* borrowers.c; owned */
 	size_t n_borrowers;
 	/* capture__borrowers_changes() at the last check; when borrowers__keep() checks again */
 	uint64_t borrowers_changes, borrowers_look_ns;
 	uint64_t forgotten; /* profiles of ended processes for which there was no room */
-	uint64_t unseen;    /* processes that ended before a call of theirs was seen */
+	uint64_t unseen;    /* processes that may have made calls, but ended before one was seen */
 	struct profile_list profiles;
 	struct profile_run *run; /* of all profiles */
 };
 
-/* part_ns in percent of the CPU time cpu_ns, at most 100; -1: not known. */
+/* Returns part_ns in percent of the CPU time cpu_ns, at most 100; -1: not known. */
 static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
 {
 	double pct;
@@ -135,7 +138,7 @@ static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
 	return pct > 100 ? 100 : pct;
 }
 
-/* When tracing the target began, monotonic. */
+/* Returns when tracing of the target began, monotonic. */
 static inline uint64_t session__begin_ns(const struct session *s, const struct target *t)
 {
 	return t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
@@ -154,47 +157,49 @@ void profile_list__clear(struct profile_list *list);
  * Does so only now and then, because it reads all tables. */
 void profiles__settle_ended(struct session *session);
 
-/* With options->victims: now and then reads the processes' blocks, because nothing can be read from
- * a victim. */
+/* With options->victims: now and then reads the blocks of the processes, because nothing can be
+ * read any more once a process is a victim. */
 void profiles__foresee(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
 
-/* Has the process done nothing since the last call with this rest that returned false? Costs one
- * system call: a process that uses no CPU time calls nothing and allocates nothing. */
+/* Has the process done nothing since the last call with this `rest` that returned false? Reads only
+ * the process's CPU time, with one system call: a process that uses no CPU time calls no function
+ * and allocates nothing. */
 bool targets__rests(const struct target *target, struct rest *rest);
 
-/* For session__news(): sets is_due of each target. */
+/* Sets `is_due` of each target, for session__news(). */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
 
 /* --- find.c --- */
 
-/* The traced process that has the pid now, or NULL. */
+/* Returns the traced process that has the pid now, or NULL. */
 struct target *targets__find(struct session *session, pid_t pid);
 
-/* The target that has that number in the kernel's tables, or NULL. */
+/* Returns the target that has this number in the kernel's tables, or NULL. */
 struct target *targets__find_process(struct session *session, uint32_t process);
 
-/* The target at this place is about to be removed from the session's list. */
+/* Removes a target from the index. Call it before the target, at place `at`, is removed from the
+ * session's list. */
 void targets__forget_entry(struct session *session, size_t at);
 void target_index__clear(struct target_index *index);
 
 /* --- borrowers.c: processes that run in a target's memory --- */
 
-/* The CPU time of a target, and of the processes that have run in its memory, as of the last
- * borrowers__look(). 0 or negative errno. */
+/* Reads the CPU time of a target, and adds that of the processes that have run in its memory (as of
+ * the last borrowers__look()). 0 or negative errno. */
 int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
 
-/* Reads the CPU times of these processes, and brings lent_ns and n_borrowers of all targets up to
- * date. Costs nothing while there are none. */
+/* Reads the CPU times of the processes that run in targets' memory, and brings lent_ns and
+ * n_borrowers of all targets up to date. Costs nothing while there are no such processes. */
 void borrowers__look(struct session *session);
 /* Calls borrowers__look() now and then. */
 void borrowers__keep(struct session *session);
 
 /* --- active.c: paused processes --- */
 
-/* Is the process paused? Forgets the pause if that process has ended and another one has its
- * pid. */
+/* Is the process paused? Forgets the pause if the process that was paused has ended, even if
+ * another one has its pid now. */
 bool active__is_paused(struct session *session, pid_t pid);
 
 /* Begins to trace the paused processes that are wanted again. Returns whether any live process is
@@ -207,13 +212,13 @@ bool active__keep(struct session *session);
  * without probes. target: empty. 0, or negative errno with err. */
 int open__target(struct session *session, struct target *target, pid_t pid, struct error *err);
 
-/* Puts probes on the target's allocators. loading: it is a command that is not loaded yet. 0, or
- * negative errno with err. */
+/* Puts probes on the target's allocators. loading: the target is a command that is not loaded yet.
+ * 0, or negative errno with err. */
 int open__attach(struct session *session, struct target *target, bool loading, struct error *err);
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 
-/* A new, empty target, which the session owns. NULL: out of memory. */
+/* Adds a new, empty target, which the session owns. NULL: out of memory. */
 struct target *targets__add(struct session *session);
 /* Frees a target, and what the kernel side holds of it. */
 void targets__remove(struct session *session, struct target *target);
@@ -229,16 +234,17 @@ void targets__welcome(struct session *session, const struct abi_event *event);
  * session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
-/* If a pool of the target cannot be seen, adds this to the list of refusals. */
+/* If the target has a pool whose blocks cannot be seen, adds this to the list of refusals. */
 void targets__note_unseen(struct session *session, const struct target *target);
 
-/* For a target that has probes of its own: puts them on those of its allocators that have none. */
+/* Puts probes for this target alone on those of its allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
-/* Puts the target's own probes back in place, after capture__pause(). Like capture__resume(). */
+/* Puts the target's own probes back in place, after capture__pause(). Returns what
+ * capture__resume() returns. */
 int targets__resume_own(struct session *session, struct target *target);
 
-/* Puts probes into the C library that memtrace itself runs on. Most of the machine runs on it too:
- * processes that are still to come find the probes there. */
+/* Puts probes into the C library that memtrace itself runs on. Most processes of the machine use
+ * the same library, so future processes find the probes in place. */
 void targets__probe_own_libc(struct session *session);
 
 /* Tells the kernel side what has changed in the targets' maps. */
@@ -247,33 +253,33 @@ void targets__tell_mappings(struct session *session);
 /* Updates the counts of a target's calls, and their cost. */
 void targets__read(struct session *session, struct target *target);
 
-/* Reads its resident set and its number of threads. */
+/* Reads the target's resident set, anonymous memory and number of threads. */
 void targets__read_size(struct target *target);
 
-/* The target has ended: handles its last news, and reads its counts. */
+/* Handles the last news of a target that has ended, and reads its counts. */
 void targets__note_end(struct session *session, struct target *target);
 
-/* Has it ended, as one of the victims that are asked for? */
+/* Has the target ended as one of the victims that options->victims asks for? */
 bool targets__ended_as_victim(const struct session *session, const struct target *target);
 
 /* Handles all news from the kernel. */
 void targets__take_news(struct session *session);
 
-/* What watch__new() needs. */
+/* Returns the handlers that watch__new() needs. */
 struct watch_handlers targets__handlers(struct session *session);
 
 /* --- files.c: what processes run --- */
 
 /* What is known of a file: the values of its mark (binaries__mark()). */
 enum file_mark {
-	FILE_NEW, /* not searched for allocators yet, or the search failed for the moment */
+	FILE_NEW, /* not searched for allocators yet, or the search is to be tried again */
 	FILE_SEEN,
 	FILE_UNKNOWN, /* it defines its process's malloc, which is of no known allocator */
 	FILE_REFUSED, /* some function of it, or of a file searched with it, cannot be probed */
 };
 
-/* Why no call of the target's allocator can be seen: a static string. NULL: it is traced, or has
- * its own probes. */
+/* Returns why no call of the target's allocator can be seen, as a static string. NULL: its calls
+ * can be seen, or it has probes of its own. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
@@ -288,8 +294,9 @@ void files__let_go(struct session *session);
  * changed. Call it before probes for all processes are placed in these allocators. */
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
-/* A target has made code of a file executable again: refuses allocators whose code it has changed,
- * and takes their probes out. Where probes are for all processes, all processes lose them. */
+/* Call it when a target has made code of a file executable again: refuses allocators whose code the
+ * target has changed, and takes their probes out. Where probes are for all processes, they are
+ * taken out of all processes. */
 void patched__look_again(struct session *session, struct target *target);
 
 /* --- region_calls.c: the regions that targets take from the kernel --- */
@@ -302,42 +309,44 @@ int region_calls__attach(struct session *session, bool loading, struct error *er
 /* Like region_calls__attach(), for a target that is traced again. */
 int region_calls__attach_again(struct session *session, struct target *target, struct error *err);
 
-/* Seeing the target's regions costs too much: takes the probes that see them away for good. At the
- * system calls, these are the probes for all targets. */
+/* Takes away for good the probes that see the target's regions, because they cost too much. Where
+ * regions are seen at the system calls, these are the probes for all targets. */
 void region_calls__stop(struct session *session, struct target *target);
 
-/* For a target whose calls are no longer seen: takes out of its book the regions that are no longer
+/* If a target's calls are no longer seen, removes from its book the regions that are no longer
  * mapped. */
 void region_calls__compare(struct target *target);
 
-/* Takes snapshots of what stacks hold, when they are due. */
+/* Takes snapshots of how much each stack's regions hold, when they are due. */
 void region_calls__note(struct session *session);
 
-/* Some calls of a process are seen before the session has news of that process. Call this after
- * news of processes: it gives each process its calls that came before. */
+/* Some calls of a process are seen before the session has news of that process. This function gives
+ * each process these earlier calls. Call it after news of processes. */
 void region_calls__find_parents(struct session *session);
 
-/* Applies the calls that are old enough to be settled; all: every call, the run is over. */
+/* Applies to the targets' books the calls that are old enough to be settled. `all`: applies every
+ * call, because the run is over. */
 void region_calls__settle(struct session *session, bool all);
 
-/* After probes were withdrawn: puts back the probes that see the targets' calls. */
+/* Puts back the probes that see the targets' regions, after all probes were withdrawn. */
 void region_calls__restore(struct session *session);
 
 /* --- guard.c: when the run was held up --- */
 
-/* Were all probes withdrawn meanwhile? If so, notes it for the run and the scheduler. */
+/* Have all probes been withdrawn since the last call? If so, notes this for the run and the
+ * scheduler. */
 bool guard__note(struct session *session);
 /* Puts back the probes that the scheduler does not put back. */
 void guard__restore(struct session *session);
-/* Sets how long memtrace may be silent before all probes are withdrawn. long_work: longer, because
- * the caller writes files. */
+/* Sets how long memtrace may be silent before all probes are withdrawn. long_work: the time is
+ * longer, because the caller writes files. */
 void guard__expect(struct session *session, bool long_work);
 /* Sets the timer for the next beat, which is due if nothing else wakes memtrace until then. (A
- * timer that runs by itself would wake it twice as often as the budgets alone.) 0, or -1 with
- * errno. */
+ * periodic timer, beside that of the budgets, would wake memtrace twice as often as the budgets'
+ * timer alone.) 0, or -1 with errno. */
 int guard__await_beat(struct session *session);
-/* Called while names are looked up, which may take long and blocks all else: reports that all is
- * well as long as tracing keeps its limit. ctx: the session. */
+/* Reports that all is well, as long as tracing keeps its limit. It is called during long work that
+ * blocks all else, such as looking up names. ctx: the session. */
 void guard__wait(void *ctx);
 
 /* --- selection.c: which processes are traced without being named --- */
@@ -345,12 +354,12 @@ void guard__wait(void *ctx);
 /* Fills in the kernel side's part of the selection. */
 void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
 
-/* Makes targets of running processes that fit, or that descend from traced ones. 0 or negative
- * errno with err. */
+/* Makes targets of those running processes that fit the selection, or that descend from traced
+ * ones. 0 or negative errno with err. */
 int selection__scan(struct session *session, struct error *err);
 
-/* Tells the kernel side whether the file of an exec fits, and makes the process a target if it
- * does. */
+/* Tells the kernel side whether the program file of an exec fits the selection. If it does, makes
+ * the process a target. */
 void selection__judge(struct session *session, const struct abi_event *event);
 
 #endif

@@ -17,7 +17,8 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define MAX_STOPS 100000 /* while a program starts; one with more stops is not followed further */
+/* at most so many stops are followed while a program starts */
+#define MAX_STOPS 100000
 
 /* Runs in the child: waits until memtrace traces this process, then becomes the command. */
 static void run_command(char *const argv[], int go, int report)
@@ -34,8 +35,8 @@ static void run_command(char *const argv[], int go, int report)
 	_exit(127);
 }
 
-/* Waits for the next stop. If it shows a signal, the next step of the caller passes this on. -ESRCH
- * when the process has ended. */
+/* Waits for the next stop. If the process has stopped for a signal, the caller's next ptrace()
+ * passes this signal on. -ESRCH if the process has ended. */
 static int wait_stop(pid_t pid, int *ret_status)
 {
 	while (waitpid(pid, ret_status, __WALL) < 0)
@@ -44,7 +45,7 @@ static int wait_stop(pid_t pid, int *ret_status)
 	return WIFSTOPPED(*ret_status) ? 0 : -ESRCH;
 }
 
-/* The signal that a stop is about to deliver, 0 for stops of other kinds. */
+/* Returns the signal for which the process has stopped; 0: it has stopped for another reason. */
 static int pending_signal(int status)
 {
 	int sig = WSTOPSIG(status);
@@ -72,7 +73,8 @@ int launch__fork(char *const argv[], struct launch *ret, struct error *err)
 	if (pid < 0)
 		return error__set(err, -errno, "cannot fork: %s", strerror(errno));
 	if (!pid) {
-		/* else this process itself would keep the pipe open when memtrace is killed */
+		/* without this, the child itself would keep the pipe open when memtrace is
+		 * killed */
 		close(go_w);
 		close(report_r);
 		run_command(argv, go_r, report_w);
@@ -93,7 +95,7 @@ static void stop_waiting(struct launch *launch)
 	close(launch->report_fd);
 }
 
-/* Waits for the exec of the process, or its end. */
+/* Waits for the exec of the process, or for its end. */
 static int wait_exec(struct launch *launch, const char *name, struct error *err)
 {
 	int status, rc, error = 0;
@@ -138,7 +140,7 @@ int launch__start(struct launch *launch, const char *name, struct error *err)
 	return 0;
 }
 
-/* Is ip outside the dynamic linker's file? false where a mapping is not known. */
+/* Is ip outside the dynamic linker's file? false if a mapping is not known. */
 static bool outside_interp(const struct launch *launch, uint64_t ip)
 {
 	const struct map_entry *interp, *at;

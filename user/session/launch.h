@@ -14,8 +14,8 @@
 struct launch {
 	pid_t pid;    /* 0: none */
 	bool waiting; /* it waits to become the command */
-	/* While waiting: a byte in go_fd lets it go on, and report_fd tells why its exec failed.
-	 * Else closed. */
+	/* While `waiting` is true: a byte in go_fd lets it go on, and report_fd tells why its exec
+	 * failed. Else both are closed. */
 	int go_fd, report_fd;
 	bool held;	      /* stopped under ptrace */
 	bool loading;	      /* a dynamic linker is at work (at the stop after exec: about to
@@ -29,9 +29,9 @@ struct launch {
  * memtrace. 0, or negative errno with err. */
 int launch__fork(char *const argv[], struct launch *ret, struct error *err);
 
-/* Lets the process become the command, called name. Returns with the process stopped after its
- * exec, before any of its code has run. 0, or negative errno with err (command not found, not
- * executable, ...): no process is left. */
+/* Lets the process become the command. name: the command's name, for messages. Returns with the
+ * process stopped after its exec, before any of its code has run. 0, or negative errno with err
+ * (command not found, not executable, ...): no process is left. */
 int launch__start(struct launch *launch, const char *name, struct error *err);
 
 /* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has. 0: loading is

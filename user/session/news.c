@@ -4,15 +4,17 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* A thread that runs may have used more CPU time than its clock says. But for how long? At the
- * latest, the clock is right at the kernel's next tick, which comes at least once a second, also on
- * a CPU without regular ticks (nohz_full). So if the clock has stood still for that long, it was
- * right when it was first seen to stand there. */
+/* A thread that runs may have used more CPU time than its clock says. The clock is right again at
+ * the kernel's next tick at the latest. This tick comes at least once a second, also on a CPU
+ * without regular ticks (nohz_full). So if the clock has stood at a value for longer than a second,
+ * it was right when it was first read with this value. */
 #define TICK_NS 1100000000
-/* A process that rests gets a new profile when its run is 1/STALE longer than at its last one. */
+/* A process that rests gets a new profile when its run is longer by 1/STALE than at its last
+ * profile. */
 #define STALE 4
-/* The longest time in which no process has a new profile. Each profile also has the losses of the
- * whole run. (Before a profile is made, all tables are read, which takes some 40 ms.) */
+/* The longest time in which no process gets a new profile. Each profile also has the losses of the
+ * whole run, which must not become older than this. (Before a profile is made, all tables are read,
+ * which takes some 40 ms.) */
 #define LOSSES_NS 60000000000
 
 bool targets__rests(const struct target *t, struct rest *rest)

@@ -20,12 +20,13 @@
 #include "session/internal.h"
 #include "session/privileges.h"
 
-#define SELECTED_PROCESSES 2048 /* at a time, if processes are selected, not named */
+/* at most so many processes are traced at a time, if processes are selected */
+#define SELECTED_PROCESSES 2048
 
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
- * EDGES: what opening and closing a window costs this process, until the probes of malloc and free
- * are out. WINDOW: length of the shortest window. PAYS: the share of its CPU time that the limit
- * allows must pay for both within this time. */
+ * PERF_EDGES_S: what opening and closing a window costs this process, until the probes of malloc
+ * and free are out. PERF_WINDOW_S: length of the shortest window. Within PERF_PAYS_S, the share of
+ * its CPU time that the limit allows must pay for both. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -62,7 +63,7 @@ int session__check_pid(pid_t pid, struct error *err)
 }
 
 /* The kernel finds a process's memory by its main thread. When this thread has ended, it has no
- * memory any more, and probes for this process alone go nowhere. */
+ * memory any more, and probes for this process alone are placed nowhere. */
 int session__check_alone(pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
@@ -118,7 +119,7 @@ int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 	return capture__footprint(&options, cpus, ret);
 }
 
-/* The pid of a process that has a shadow stack; 0: it has none. */
+/* Returns the pid if the process has a shadow stack, else 0. */
 static int has_shadow_stack(pid_t pid, void *ctx)
 {
 	struct process_info info;
@@ -358,8 +359,8 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 		rc = open__attach(s, s->targets[0], false, err);
 		return rc ? rc : attach_regions(s, false, err);
 	}
-	/* Looks before the first mapping, too: the program itself may define malloc, or its dynamic
-	 * linker may be the whole C library (musl). */
+	/* Looks for allocators before the first mapping, too: the program itself may define malloc,
+	 * or its dynamic linker may be the whole C library (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
 		if (more == -ESRCH) {
 			if (ret_status)
@@ -385,8 +386,8 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 	}
 }
 
-/* Can perf uprobes keep the limit? Windows are costly with them: they are taken out one after the
- * other, a tenth of a second each. */
+/* Can perf uprobes keep the limit? Windows are costly with perf uprobes, which are taken out one
+ * after the other, a tenth of a second each. */
 static int check_perf_limit(const struct session *s, struct error *err)
 {
 	double window_s = PERF_EDGES_S + PERF_WINDOW_S,
@@ -447,8 +448,8 @@ static int begin_guard(struct session *s, struct error *err)
 }
 
 /* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one. If
- * there are too few, it fails before anything is captured: later, there might be no descriptor left
- * to write the result. */
+ * this is not enough, it fails before anything is captured: later, there might be no descriptor
+ * left to write the result. */
 static int raise_descriptors(size_t n_pids, struct error *err)
 {
 	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
@@ -527,7 +528,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	how = (struct alloc_how){.no_returns = s->no_returns[0],
 				 .copies = !s->everywhere && can_probe_copies(capture_options.kind),
-				 /* in windows, figures of pools that end all at once are wrong */
+				 /* in windows, figures of pools whose blocks all end at once are
+				  * wrong */
 				 .pools = features__tables() && !(s->max_overhead > 0),
 				 /* A run that is to record every allocation, or the calls of named
 				  * functions, cannot do with the samples that a program takes. A
@@ -572,8 +574,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
-	/* A window of perf uprobes is costly. So the default limit for windows is raised to that
-	 * for continuous tracing. */
+	/* A window of perf uprobes is costly. So the default limit for windows is raised to the
+	 * limit for continuous tracing. */
 	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
 		s->max_overhead = s->max_steady_overhead;
 	rc = check_limit(s, &refuse, err);
@@ -609,8 +611,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		if (rc)
 			goto fail;
 	}
-	/* Probes come last: each call is slowed from then on, and unwind tables of a large program
-	 * take a while. */
+	/* Places the probes last: they slow each call from then on, and making the unwind tables of
+	 * a large program takes a while. */
 	targets__tell_mappings(s);
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = open__attach(s, s->targets[i], false, err);

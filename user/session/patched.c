@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds processes that have changed their own copy of code in which probes are to stand
- * (capture/patch.h). Probes for everybody appear in all processes, so all processes are checked
+ * (capture/patch.h). Probes for all processes appear in every process, so all processes are checked
  * beforehand. A later change is noticed in targets only. A program that changes its code calls
  * mprotect to make the code writable, and then executable again. memtrace gets news of such calls,
  * but only for targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
@@ -13,10 +13,10 @@
 
 struct look {
 	struct session *s;
-	struct allocators *allocators; /* those that are not attached yet are checked */
+	struct allocators *allocators; /* the allocators that are not attached yet are checked */
 };
 
-/* Says which code of the allocator the process has changed; NULL: none. */
+/* Returns a text that says which code of the allocator the process has changed; NULL: none. */
 static const char *changed(const struct allocator *a, pid_t pid, const struct maps *maps,
 			   char *text, size_t size)
 {
@@ -100,7 +100,7 @@ void patched__look_again(struct session *s, struct target *t)
 			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
 				continue;
 			refuse_everywhere(s, a, text);
-			patched__look_again(s, t); /* checks those that are left */
+			patched__look_again(s, t); /* checks the allocators that are left */
 			return;
 		}
 	for (size_t j = 0; t->allocators && j < t->allocators->n; j++)
@@ -108,8 +108,8 @@ void patched__look_again(struct session *s, struct target *t)
 			found = true;
 			capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
 		}
-	/* Takes all of the target's probes out. Then it puts back those of the allocators that were
-	 * not refused. */
+	/* Takes all of the target's probes out. Then puts back the probes of those allocators that
+	 * were not refused. */
 	if (!found || !paced__wants_probes(&t->budget.pace))
 		return;
 	capture__pause(s->capture, t->info.pid);

@@ -23,16 +23,16 @@ const char privileges_without_root[] =
 static const struct {
 	int cap;
 	const char *name;
-	enum privileges_phase last; /* the last phase that needs it */
+	enum privileges_phase last; /* the last phase that needs the capability */
 	bool needed;		    /* tracing is impossible without it */
 	bool in_sys_admin;	    /* the kernel accepts CAP_SYS_ADMIN instead */
 } table[] = {
-	/* Tables and programs. Later, too: for unwind tables of what a target maps, and until Linux
-	 * 5.19 even to read the tables. */
+	/* To make BPF tables and load programs. Later, too: for unwind tables of what a target
+	 * maps, and until Linux 5.19 even to read the tables. */
 	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
-	/* To load programs that trace, to place probes, to hear of targets' new mappings. */
+	/* To load programs that trace, to place probes, to get news of targets' new mappings. */
 	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},
-	/* Memory and /proc of others' processes; the command that is held by ptrace. */
+	/* To read memory and /proc of other users' processes, and to hold the command by ptrace. */
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},
 	/* To open exactly the files that are mapped: /proc/PID/map_files. */
 	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
@@ -41,7 +41,7 @@ static const struct {
 	/* To raise the priority of the process that changes a target's code: it then never waits
 	 * for a CPU. */
 	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
-	/* Locked memory for the news of mappings, where the user may lock no more. */
+	/* To lock memory for the news of mappings, beyond what the user may lock. */
 	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
 	/* Kept only where asked for: privileges__override(). */
 	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_DETACHED, false, false},
@@ -63,7 +63,7 @@ uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 	for (size_t i = 0; i < N_TABLE; i++) {
 		if (phase <= table[i].last)
 			kept |= CAPABILITY(table[i].cap);
-		/* CAP_SYS_ADMIN is kept in place of one that is missing */
+		/* CAP_SYS_ADMIN is kept in place of a capability that is missing */
 		if (table[i].in_sys_admin && !has(permitted, table[i].cap) && admin < table[i].last)
 			admin = table[i].last;
 	}

@@ -30,23 +30,24 @@ struct privileges_use {
 uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 			  const struct privileges_use *use);
 
-/* Are all capabilities in the set without which nothing can be traced? Writes those that are
- * missing into text, such as "CAP_BPF, CAP_PERFMON". */
+/* Does the set hold all capabilities that tracing cannot do without? Writes those that are missing
+ * into text, such as "CAP_BPF, CAP_PERFMON". */
 bool privileges__suffice(uint64_t permitted, char *text, size_t size);
 
 /* What a user who is not root needs, as text for people. */
 extern const char privileges_without_root[];
 
-/* Does this process lack any of them? text as above. */
+/* Does this process lack any capability that tracing cannot do without? text: as for
+ * privileges__suffice(). */
 bool privileges__missing(char *text, size_t size);
 
 /* Has this process the capability? */
 bool privileges__have(int cap);
 
-/* Gives up what the phase does not need, for good. CAP_DAC_OVERRIDE, which lets files be written
- * where this user may not, is kept but not effective: see privileges__override(). The first call
- * sets no_new_privs: programs executed later cannot regain anything. So a command must be forked
- * before. 0, or negative errno with err. */
+/* Gives up, for good, the capabilities that the phase does not need. CAP_DAC_OVERRIDE, which lets
+ * files be written where this user may not, is kept but not effective: see privileges__override().
+ * The first call sets no_new_privs: programs executed later cannot regain anything. So a command
+ * must be forked before the first call. 0, or negative errno with err. */
 int privileges__limit(enum privileges_phase phase, const struct privileges_use *use,
 		      struct error *err);
 
@@ -55,8 +56,8 @@ int privileges__limit(enum privileges_phase phase, const struct privileges_use *
  * open. 0, or negative errno with err. */
 int privileges__begin_files(struct error *err);
 
-/* wanted: makes CAP_DAC_OVERRIDE effective, to write files where this user may not; else gives it
- * up. Is the capability there? */
+/* wanted: makes CAP_DAC_OVERRIDE effective, to write files where this user may not. false: gives it
+ * up. Returns whether this process has the capability afterwards. */
 bool privileges__override(bool wanted);
 
 #endif

@@ -13,8 +13,8 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define MIN_SETTLED	16	   /* ended processes: with these, all tables are read */
-#define SETTLE_EVERY_NS 2000000000 /* the tables are not read more often than this */
+#define MIN_SETTLED	16	   /* all tables are read when so many processes have ended */
+#define SETTLE_EVERY_NS 2000000000 /* the tables are read at most this often */
 /* The tables are also read if even one process ended this long ago, because its files are held
  * until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
@@ -27,7 +27,7 @@
 #define FORESEE_SHARE	  10
 #define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */
 /* Profiles of ended processes that are kept: at most so many, of at most so many bytes together.
- * Those that held most are kept. */
+ * The profiles of those processes that held most are kept. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
@@ -70,8 +70,8 @@ static int note_lost(struct session *s)
 	return rc;
 }
 
-/* Adds the target's profiles to the list. now_ns: where the target has not ended, its profiles end
- * now. */
+/* Adds the target's profiles to the list. If the target has not ended, its profiles end at
+ * now_ns. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
 			uint64_t now_ns, struct profile_list *list)
 {
@@ -142,7 +142,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	rc = note_lost(s);
 	if (rc)
 		return rc;
-	/* goes into the process's first profile, of the heap or of regions */
+	/* the resident set goes into the process's first profile, of the heap or of regions */
 	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
 			       &list->at[first]->resident);
 }
@@ -162,7 +162,8 @@ static int compare_kept(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* If more processes have ended than can be kept, forgets those that held least. */
+/* If there are more profiles of ended processes than can be kept, forgets those of the processes
+ * that held least. */
 static void forget_least(struct session *s)
 {
 	_cleanup_free_ struct kept *kept = NULL;
@@ -192,7 +193,7 @@ static void forget_least(struct session *s)
 	s->profiles.n = n;
 }
 
-/* Is it a victim whose profile is still to be reported? */
+/* Is the target a victim whose profile is still to be reported? */
 static bool is_untold(const struct session *s, const struct target *t)
 {
 	return targets__ended_as_victim(s, t) && !t->victim_told;
@@ -260,7 +261,8 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 		rc = snapshot__sort_drain(&drain);
 	if (rc)
 		return rc;
-	/* a profile that fails must not keep others from being reported; it is tried again */
+	/* a profile that cannot be made must not keep others from being reported; it is tried again
+	 * later */
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 		int one;
@@ -317,7 +319,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
-	/* again: more may have been lost since the last profile was made */
+	/* notes the losses again: more may have been lost since the last profile was made */
 	if (note_lost(s))
 		return error__set(err, -ENOMEM, "out of memory");
 	note_cost(s);
@@ -326,7 +328,8 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Brings a target's ledger up to date. This includes continuous tracing that still goes on. */
+/* Brings a target's ledger up to date. If continuous tracing still goes on, the ledger gets what
+ * this has seen so far. */
 static void look_now(struct session *s, struct target *t)
 {
 	struct target *const only[] = {t};
@@ -353,15 +356,16 @@ static bool in_window(const struct target *t)
 	       (p->closing || p->settling || (p->windows.open && !p->windows.continuous));
 }
 
-/* Looks at every target that has had windows, from time to time. Once a process is a victim,
- * nothing can be read from it any more, and only what was read before is known. */
+/* From time to time brings the ledger of every target that has had windows up to date. Once a
+ * process is a victim, nothing can be read from it any more, and only what was read before is
+ * known. */
 void profiles__foresee(struct session *s)
 {
 	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), wait;
 
 	if (!s->victims || !s->started || s->stopped || start < s->foresee_next_ns)
 		return;
-	/* A window that is open would stay open meanwhile. */
+	/* A window that is open would stay open during this work. */
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (in_window(s->targets[i]))
 			return;
@@ -393,7 +397,7 @@ void session__await_gap(struct session *s)
 	}
 }
 
-/* Adds the profiles of the moment of all targets that are due. */
+/* Adds the present profiles of all targets that are due. */
 static int look(struct session *s, uint64_t now, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};

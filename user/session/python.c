@@ -13,7 +13,7 @@
 #include "python/python.h"
 
 #define MAX_CODES 32768	      /* code objects of a process; a large service has some 20,000 */
-#define MAX_BYTES (16u << 20) /* of their names and tables of lines */
+#define MAX_BYTES (16u << 20) /* of the code objects' names and tables of lines */
 
 struct known {
 	uint64_t addr;

@@ -23,18 +23,18 @@ int python_names__new(struct python_files *files, pid_t pid, const struct maps *
 void python_names__free(struct python_names *names);
 
 /* Reads the code object of the frame, if frame is one of Python and the object is new. The process
- * must run. Each object costs questions to another process (proc/memory.h), so the guard of probes
- * is told that all is well after each. */
+ * must not have ended. For each object, another process is asked several times (proc/memory.h), so
+ * the guard of probes is told after each object that all is well. */
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
 			 struct capture *capture);
 
-/* Checks the code objects again, for PYTHON_CHECK_MS at most; the next call continues there. If
- * another object has an address now, both objects may have had it during the run. So the name is
- * not used any more. */
+/* Checks whether the code objects are still at their addresses, for PYTHON_CHECK_MS at most. The
+ * next call continues where this one stopped. If another object is at an address now, frames of
+ * both objects may have this address. So the name is not used any more. */
 #define PYTHON_CHECK_MS 500
 void python_names__check(struct python_names *names, pid_t pid, struct capture *capture);
 
-/* Names frames of Python. names: NULL if the process has none. */
+/* Returns the namer of Python's frames. names: NULL if the process runs no Python. */
 struct frame_namer python_names__namer(struct python_names *names);
 
 #endif

@@ -9,9 +9,9 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* the most that windows slow programs down, bare loops excepted */
+#define MOST_HIDDEN 20 /* windows slow programs down by at most this factor, bare loops excepted */
 
-/* What is known of reallocs, by site; NULL: out of memory. */
+/* Returns what is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
 					uint64_t from_ns, uint64_t step_ns)
 {
@@ -27,8 +27,8 @@ static struct realloc_slices *slices_of(const struct build *b, const struct proc
 	return slices;
 }
 
-/* When the middle half of the time from the first window to the last begins. *ret_step: length of
- * one of the SERIES_SEGMENTS slices of this half. */
+/* Returns when the middle half of the time from the first window to the last begins. *ret_step:
+ * length of one of the SERIES_SEGMENTS slices of this half. */
 static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 {
 	uint64_t first_ns = e->windows[0].start_ns;
@@ -38,7 +38,7 @@ static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 	return first_ns + run / 4;
 }
 
-/* The last window that has begun at ns; the first one if none has. */
+/* Returns the last window that has begun by ns, or the first window if none has. */
 static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
@@ -46,7 +46,8 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 	return &s->windows[later ? later - 1 : 0];
 }
 
-/* Of each site: the share of its vectors' growth that is still held; NULL: out of memory. */
+/* Returns, for each site, the share of its vectors' growth that is still held; NULL: out of
+ * memory. */
 static double *held_shares(const struct build *b, const struct process_sites *sites,
 			   const struct realloc_slices *slices)
 {
@@ -70,8 +71,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* What reallocs added in all the time that windows stand for, divided by what they added in the
- * windows themselves. */
+/* Returns what reallocs added in all the time that windows stand for, divided by what they added in
+ * the windows themselves. */
 static double scale_of(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
@@ -84,9 +85,9 @@ static double scale_of(const struct windowed_run *run)
 			: 1;
 }
 
-/* Growth of one site's vectors, by slices of the middle half of the run, before ask_process()
- * corrects it. k: turns bytes per second of windows into bytes per second of the run. false: too
- * little was seen. */
+/* Estimates the growth of one site's vectors, from slices of the middle half of the run.
+ * ask_process() corrects it later. k: turns bytes per second of windows into bytes per second of
+ * the run. false: too little was seen. */
 static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
 			    double held, double k, struct growth *ret)
 {
@@ -121,12 +122,14 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 	 * growth. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
-	/* Even if the vectors grow by the wall clock, the process would grow by more than this.
-	 * (Windows make the two clocks differ by `slowed`, and never by more than MOST_HIDDEN in
-	 * what was measured.) So it is not sure that they grow. */
+	/* If the vectors grow, the process grows by more than the limit in this condition, even if
+	 * they grow by the wall clock. (Windows make the two clocks differ by the factor `slowed`,
+	 * and never by more than MOST_HIDDEN in what was measured.) If the process grows by less,
+	 * it is not sure that the vectors grow. */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
-	/* the growth follows the wall clock */
+	/* the process grows by less than its vectors seem to: their growth follows the wall
+	 * clock */
 	if (process > 0 && growth->bytes_per_s > process)
 		*ret_by_clock = fmax(process / growth->bytes_per_s, 1 / slowed);
 	growth->bytes_per_s *= *ret_by_clock;
@@ -180,7 +183,7 @@ void realloc_trend__clear(struct realloc_trend *trend)
 
 /* Memory may grow by the wall clock. Windows do not slow such growth, so by net time they show too
  * much of it. To correct this, multiplies live by the factor by_clock. This factor has the same
- * relative error as the growth. most: bytes that there is room for; 0: not known. */
+ * relative error as the growth. most: the number of bytes for which there is room; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;
@@ -245,7 +248,7 @@ void realloc_trend__add_growth(struct profile *p, const struct process_sites *si
 			continue;
 		to = &p->sites[sites->site_of[i]];
 		growth__merge(&to->growth, &trend->of[i].growth);
-		/* blocks that have moved did not die */
+		/* blocks that realloc has moved did not die */
 		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
 			to->survival[age] = trend->held[i];
 			to->older[age] = NAN;

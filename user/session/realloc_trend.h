@@ -16,23 +16,23 @@ struct realloc_growth {
 	double by_clock;
 };
 
-/* For all sites; arrays have the order of the sites. */
+/* What is known of the vectors of all sites. The arrays have the order of the sites. */
 struct realloc_trend {
 	double scale; /* a byte that reallocs added in windows stands for so many bytes */
-	double *held; /* of each site: the share of its vectors' growth that is still held */
+	double *held; /* for each site: the share of its vectors' growth that is still held */
 	struct realloc_growth *of;
 	struct growth all; /* of all sites whose vectors grow */
 };
 
-/* anon: by how much the process's anonymous memory grows, bytes per second. 0 or -ENOMEM; to be
- * cleared when 0. */
+/* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second. 0, and
+ * then the caller clears *ret; or -ENOMEM. */
 int realloc_trend__new(const struct build *build, const struct process_sites *sites,
 		       const struct windowed_run *run, const struct growth *anon,
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* Adds to each site's live memory what its vectors have grown by, as far as that is still held.
- * The addition counts as at least one object. 0 or -ENOMEM. */
+/* Adds to each site's live memory the bytes by which its vectors have grown, as far as these are
+ * still held. The addition counts as at least one object. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 

@@ -40,7 +40,8 @@ static void on_call(void *ctx, const struct abi_region_call *call)
 void region_calls__find_parents(struct session *s)
 {
 	for (size_t i = 0; i < s->n_orphans; i++)
-		give(s, &s->orphans[i]); /* no target: the process ended with nothing to report */
+		/* if there is no target, the process ended with nothing to report */
+		give(s, &s->orphans[i]);
 	s->n_orphans = 0;
 }
 
@@ -109,8 +110,8 @@ void region_calls__compare(struct target *t)
 		forget_unmapped(t);
 }
 
-/* Where probes cannot be put back, regions are not followed from now on. The profile then reports
- * the same as when regions become too costly to follow. */
+/* If probes cannot be put back, regions are not followed from now on. The profile then reports the
+ * same as when regions become too costly to follow. */
 void region_calls__restore(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);

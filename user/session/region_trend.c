@@ -6,15 +6,15 @@
 
 #include "base/cleanup.h"
 
-/* Mean size of the regions that the site took, bytes. It is the error of the memory that the site
- * takes in a span of time. A region near the end of the span may come just before or just after
- * that end. */
+/* Returns the mean size of the regions that the site took, bytes. This is the error of the memory
+ * that the site takes in a span of time, because a region near the end of the span may come just
+ * before or just after that end. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;
 }
 
-/* Bytes that each site of the book holds; NULL: out of memory. */
+/* Returns how many bytes each site of the book holds; NULL: out of memory. */
 static double *held_by_site(const struct region_book *book)
 {
 	double *held = calloc(book->n_sites + 1, sizeof(*held));
@@ -62,9 +62,9 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 
 	if (!held)
 		return -ENOMEM;
-	/* Regions were not followed to the end of the run: uses the last snapshot from before they
-	 * were given up. The book is no use now, because regions unmapped since then were removed
-	 * from it, but new ones are missing. */
+	/* If regions were not followed to the end of the run, uses the last snapshot from before
+	 * they were given up. The book is of no use then: regions that were unmapped since have
+	 * been removed from it, but regions that were mapped since are missing. */
 	if (t->regions_stopped_ns) {
 		if (!t->region_series.n)
 			return 0;

@@ -7,8 +7,8 @@
 
 #include "session/build.h"
 
-/* Takes a snapshot of the target's book into its series when one is due. at_ns: the book is settled
- * up to then. 0 or -ENOMEM. */
+/* Adds a snapshot of the target's book to region_series when one is due. at_ns: the book is settled
+ * up to this time. 0 or -ENOMEM. */
 int region_trend__note(struct target *target, uint64_t at_ns);
 
 /* Adds the growth of every site of the book. site_of: the sites' numbers in the profile. 0 or

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Selects processes that nobody named. Those that exist when the run begins are examined here.
- * Later ones are judged by the kernel side, at their exec or fork, by the same conditions. The
+/* Selects processes that nobody named. The processes that exist when the run begins are examined
+ * here. The kernel side judges later ones, at their exec or fork, by the same conditions. The
  * kernel side cannot judge a program's path. So it asks selection__judge() once per program file,
  * and again when the program file has changed. */
 #include <errno.h>
@@ -67,7 +67,7 @@ static int scan_one(pid_t pid, void *ctx)
 	struct process_info info;
 
 	if (session__check_pid(pid, NULL) || process__read(pid, &info) ||
-	    info.parent == getpid() || /* a helper of ours */
+	    info.parent == getpid() || /* one of memtrace's own helpers */
 	    !fits(s->selection, &info))
 		return 0;
 	take_in(s, pid, 0);
@@ -85,8 +85,9 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Each round finds the children of the targets that the last round has added, also children forked
- * meanwhile. Once a process is a target, the kernel side follows its forks. */
+/* Makes targets of the descendants of targets. Each round finds the children of the targets that
+ * the last round has added, also children forked meanwhile. Once a process is a target, the kernel
+ * side follows its forks. */
 static int scan_descendants(struct session *s)
 {
 	size_t before;
@@ -108,16 +109,16 @@ int selection__scan(struct session *s, struct error *err)
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 
-/* Does the process still run the program? Compares the file's time of change, and not its inode
- * number: on some file systems stat shows another number than the kernel's own. */
+/* Does the process still run the program? Compares the file's time of change, not its inode number:
+ * on some file systems stat shows another number than the kernel uses itself. */
 static bool still_runs(pid_t pid, const struct abi_program *program)
 {
 	struct statx now;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", process__living_thread(pid));
-	/* The kernel side compares this value, too. DONT_SYNC: the file system is not asked, so it
-	 * cannot hang us. */
+	/* The kernel side compares the time of change, too. AT_STATX_DONT_SYNC: the file system is
+	 * not asked, so it cannot make memtrace hang. */
 	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_CTIME, &now) &&
 	       (uint64_t)now.stx_ctime.tv_sec == program->changed_s &&
 	       now.stx_ctime.tv_nsec == program->changed_ns;
@@ -131,7 +132,7 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
 		return;
 	wanted = !fnmatch(s->selection->exe, info.exe, 0);
-	/* After another exec, that path is not the path of the file that was asked about. */
+	/* After another exec, info.exe is not the path of the file that was asked about. */
 	if (still_runs((pid_t)event->tgid, &event->exe))
 		capture__judge_program(s->capture, &event->exe, wanted);
 	if (wanted)

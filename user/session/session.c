@@ -20,7 +20,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define SIZES_AT_ONCE 32 /* sizes read in one call, at most; some 50 us each */
+#define SIZES_AT_ONCE 32 /* at most so many sizes are read in one call; each takes some 50 us */
 
 void session__free(struct session *s)
 {
@@ -63,7 +63,7 @@ void session__free(struct session *s)
 /* --- running --- */
 
 /* Reads the memory sizes of processes. With probes for all processes, it reads only those of
- * processes that had windows: there, sizes tell the growth of a stack from noise. */
+ * processes that had windows: for these, sizes tell the growth of a stack from noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -108,7 +108,8 @@ static void learn_python(struct session *s, const struct capture_table *sites)
 }
 
 /* Notes from time to time how much the processes, and their sites, hold. With probes for all
- * processes, sites are left out, because reading their table again and again takes too long. */
+ * processes, sites are left out, because reading the table of sites again and again takes too
+ * long. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
@@ -159,8 +160,8 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* Notes what the targets have mapped before the run. If they unmap some of this later, it is known
- * to be from before the run. */
+/* Notes what the targets have mapped before the run. So if they unmap some of this later, it is
+ * known to be from before the run. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -243,8 +244,8 @@ bool session__dispatch(struct session *s)
 
 	capture__beat(s->capture);
 	withdrawn = !s->stop_ns && guard__note(s);
-	/* before the probes are put back: a target that has changed its code meanwhile gets none
-	 * there */
+	/* takes the news before the probes are put back: a target that has changed its code
+	 * meanwhile gets no probes there */
 	targets__take_news(s);
 	if (withdrawn)
 		guard__restore(s);
@@ -279,8 +280,8 @@ static bool uses_glibc(const struct target *t)
 	return false;
 }
 
-/* Call it right after counting has ended, before anything else that takes time: what is read here
- * must be of the same moment. */
+/* Reads what targets have in memory, if this is asked for. Call it right after counting has ended,
+ * before anything else that takes time, because all these figures must be of the same moment. */
 static void read_resident(struct session *s)
 {
 	for (size_t i = 0; s->resident && i < s->n_targets; i++) {
@@ -300,7 +301,7 @@ void session__stop(struct session *s)
 	budget__hurry(s, false);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
-	/* twice: the second call handles the news that came during the first */
+	/* calls it twice: the second call handles the news that came during the first */
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One tracing run from start to finish: the recipe that the commands share. Prints nothing. Order
- * of use: open (everything is in place, nothing counts yet), start (the run's exact beginning),
- * dispatch and status while it runs, stop (its exact end), profiles, free. */
+ * of use: open (puts everything in place, but nothing counts yet), start (the run's exact
+ * beginning), dispatch and status while the run goes on, stop (its exact end), profiles, free. */
 #ifndef MEMTRACE_SESSION_SESSION_H
 #define MEMTRACE_SESSION_SESSION_H
 
@@ -18,11 +18,13 @@
 
 struct session;
 
-/* Selects processes that are traced without being named. They must meet all conditions given. */
+/* Selects processes that are traced without being named. */
 struct session_selection {
-	/* true: each process that meets the conditions below is traced. false: only children */
+	/* true: each process that meets all conditions below is traced. false: only children are,
+	 * if `follow` is set */
 	bool dynamic;
-	/* children of traced processes, present and future ones */
+	/* children of traced processes, present and future ones, are traced, whether they meet the
+	 * conditions or not */
 	bool follow;
 	/* the process must have one of these names (as the kernel keeps them: 15 bytes) */
 	const char *const *comms;
@@ -37,14 +39,14 @@ struct session_selection {
 enum session_what {
 	WHAT_HEAP = 1,	  /* what the allocator hands out */
 	WHAT_REGIONS = 2, /* what is taken from the kernel: mmap, munmap, mremap, brk */
-	WHAT_FAULTS = 4,  /* what becomes resident, by page faults; not beside the heap */
+	WHAT_FAULTS = 4,  /* what becomes resident, by page faults; not together with WHAT_HEAP */
 };
 
 /* Processes that did not end by themselves. */
 enum session_victims {
 	VICTIMS_NONE,
 	VICTIMS_OF_MEMORY, /* the kernel has killed them because memory was short */
-	/* these, and processes that SIGKILL or a signal that dumps core has ended */
+	/* also processes that were ended by SIGKILL, or by a signal that dumps core */
 	VICTIMS_ALL,
 };
 
@@ -57,12 +59,12 @@ enum session_region_place {
 };
 
 /* memtrace reports at least every GUARD_BEAT_MS that all is well (a beat). When no beat comes for
- * the time GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace
- * waiting this long. Taking the probes out takes time, too: all in all, targets run undisturbed
- * again within a second. Without a limit of overhead, it matters more that the trace misses
- * nothing. So the time is longer then: GUARD_UNLIMITED_MS. While files are written under a limit,
- * a slow disk should not cost the probes, and targets still run undisturbed within a second:
- * GUARD_WRITING_MS. */
+ * GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace waiting this
+ * long. Taking the probes out takes time, too: all in all, targets run undisturbed again within a
+ * second. Without a limit of overhead, it matters more that the trace misses nothing. So the time
+ * is then GUARD_UNLIMITED_MS, which is longer. While files are written under a limit, the time is
+ * GUARD_WRITING_MS: a slow disk does not cause the probes to be taken out, and targets still run
+ * undisturbed again within a second. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_WRITING_MS   600
 #define GUARD_UNLIMITED_MS 5000
@@ -72,7 +74,7 @@ enum session_region_place {
  * each. */
 #define SESSION_SEPARATE 16
 
-#define SESSION_FAVOURED 4 /* processes, at most: session__favour() */
+#define SESSION_FAVOURED 4 /* at most so many processes are favoured at a time: session__favour() */
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
@@ -81,11 +83,11 @@ struct session_options {
 	bool regions_if_easy;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
 	/* Fill in the blocks of each profile's sites as well (struct profile_site). The caller then
-	 * works on in the targets after the stop, so the stop takes out all probes, perf uprobes,
-	 * too. */
+	 * goes on to read the targets' memory after the stop. So session__stop() takes out all
+	 * probes, also perf uprobes. */
 	bool blocks;
-	/* The processes whose profiles session__victims() gives. Unless VICTIMS_NONE, the caller
-	 * has to call session__victims() often. */
+	/* The processes whose profiles session__victims() gives. If this is not VICTIMS_NONE, the
+	 * caller has to call session__victims() often. */
 	enum session_victims victims;
 	/* The profiles of processes that were not named and have ended are not wanted: the caller
 	 * does not call session__profiles(). */
@@ -105,143 +107,152 @@ struct session_options {
 	char *const *command;
 	/* The process that becomes the command, from launch__fork(). The session takes it over. */
 	struct launch *launch;
-	/* A command's wait status when it ends before it could be traced; session__open then
-	 * answers -ECHILD. May be NULL. */
+	/* Gets the command's wait status if the command ends before it could be traced;
+	 * session__open() then returns -ECHILD. May be NULL. */
 	int *ret_command_status;
 	/* Tracing in windows may cost a process this share of its CPU time, 0..1; 0: no limit. */
 	double max_overhead;
-	/* The same for continuous tracing, which slows all requests alike. Not less than
-	 * max_overhead. */
+	/* The same limit for continuous tracing, which slows all requests alike. If it is less than
+	 * max_overhead, max_overhead counts. */
 	double max_steady_overhead;
-	/* Did the user give the limit? If so, session__open fails when the limit cannot be kept. If
-	 * not, the run then goes on without a limit; with perf uprobes it fails all the same. */
+	/* Did the user give the limit? If so, session__open() fails when the limit cannot be kept.
+	 * If not, the run goes on without a limit in this case. But where perf uprobes cannot keep
+	 * the limit, session__open() fails even if the user gave none. */
 	bool overhead_given;
 	/* Where probes are in all processes (with a selection, or with more than SESSION_SEPARATE
-	 * pids): share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only
-	 * beside max_overhead. */
+	 * pids): share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. It is
+	 * used only together with max_overhead. */
 	double max_host_overhead;
-	/* Tracing in windows may cost a favoured process this share of its CPU time: as
-	 * max_overhead, which counts if it is larger. 0: session__favour() favours no process. */
+	/* Tracing in windows may cost a favoured process this share of its CPU time, 0..1. If
+	 * max_overhead is larger, max_overhead counts. 0: session__favour() favours no process. */
 	double favoured_overhead;
-	/* for tests: about the time from window to window; 0: about a second */
+	/* for tests: approximate time from one window to the next; 0: about a second */
 	uint64_t window_period_ns;
-	/* Did the user give capture.interval as a number? If not, tracing may use a coarser one
-	 * if tracing then stays continuous within the limit. (A number that was given is kept,
-	 * because the user may compare runs that have it, or may want each allocation. If it costs
-	 * too much, the user can give a larger one.) */
+	/* Did the user give capture.interval as a number? If not, continuous tracing may use a
+	 * coarser interval to stay within the limit, or a finer one. (An interval that was given is
+	 * kept, because the user may compare runs with this interval, or may want each allocation.
+	 * If it costs too much, the user can give a larger one.) */
 	bool interval_given;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
 };
 
-/* 0, or negative errno with err. On failure nothing is left: no probe, no process started. */
+/* Puts everything in place for a run. Returns 0, or negative errno with err. After a failure no
+ * probe is left, and no process that it started. */
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
 /* Begins counting, and lets a command run. */
 int session__start(struct session *session, struct error *err);
 
-/* Readable when session__dispatch has something to do. Owned by the session. */
+/* Returns a descriptor that is readable when session__dispatch() has something to do. The session
+ * owns it. */
 int session__fd(const struct session *session);
 
-/* Call it right before waiting for session__fd(). Raises memtrace's priority (base/priority.h)
- * until session__dispatch() has done its urgent work. Without a limit of overhead it does nothing.
- * */
+/* Raises memtrace's priority (base/priority.h) until session__dispatch() has done its urgent work.
+ * Call it right before waiting for session__fd(). Without a limit of overhead it does nothing. */
 void session__hurry(struct session *session);
 
-/* Takes in news (mapped files, ended processes), and reports that all is well. If nothing reports
- * this for GUARD_LIMITED_MS (without a limit of overhead: GUARD_UNLIMITED_MS), all probes are taken
- * out of the targets; the next call puts them back. True when every target has ended. */
+/* Takes in news (mapped files, ended processes), and reports that all is well. If memtrace does not
+ * report this for GUARD_LIMITED_MS (without a limit of overhead: GUARD_UNLIMITED_MS), all probes
+ * are taken out of the targets. The next call puts them back. Returns true when every target has
+ * ended and no new one can come. */
 bool session__dispatch(struct session *session);
 
 /* Ends tracing a target that is alive. Its probes are taken out, the kernel's records of it are
- * discarded, and it has no profile any more. A child that it forks meanwhile is not traced before
- * the child's next exec. After an exec, the process itself is not traced either. 0; -ESRCH: it is
- * no target; -EINVAL: it is a command. */
+ * discarded, and it has no profile any more. Children that the process forks while it is paused are
+ * not traced before their next exec. An exec of the process itself does not begin tracing again. 0;
+ * -ESRCH: it is no target; -EINVAL: it is a command. */
 int session__deactivate(struct session *session, pid_t pid);
 
-/* Begins to trace such a process anew, with all figures at 0. This happens soon, in a later
- * session__dispatch(). 0; -ESRCH: session__deactivate() was not called for it. */
+/* Begins to trace a process again, with all figures at zero, after session__deactivate() was called
+ * for it. This happens soon, in a later session__dispatch(). 0; -ESRCH: session__deactivate() was
+ * not called for it. */
 int session__activate(struct session *session, pid_t pid);
 
-/* Calls fn for each process that is not traced because of session__deactivate(). why: NULL: it will
- * be traced again soon; "": nobody has asked for that; else what failed. If there was no room for
- * the process, that is tried again. 0, or what fn returned, if that is not 0. */
+/* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
+ * the process will soon be traced again, and "" if nobody has asked for that. Else it says what
+ * failed when the process was to be traced again. If there was no room for the process, this is
+ * tried again. Stops when fn returns something else than 0, and returns that; else 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
 /* Gives the process more windows for some minutes (scheduler__favour()). 0; -ESRCH: it is no
- * target, or has ended; -ENOTSUP: the limits allow no more than it has; -EALREADY: it has them, or
- * had them not long ago; -EBUSY: enough others have them. */
+ * target, or has ended; -ENOTSUP: the limits allow no more windows than it has; -EALREADY: it is
+ * favoured now, or was not long ago; -EBUSY: SESSION_FAVOURED others are favoured. */
 int session__favour(struct session *session, pid_t pid);
 
 /* Do the limits allow that a process has more windows? If not, session__favour() returns -ENOTSUP
- * for each. */
+ * for each process. */
 bool session__may_favour(const struct session *session);
 
-/* A favoured process; times as by CLOCK_MONOTONIC. */
+/* A process that has more windows from from_ns until until_ns (CLOCK_MONOTONIC). */
 struct session_favoured {
 	pid_t pid;
 	uint64_t from_ns, until_ns;
 };
-/* The favoured processes of the moment. Returns their number. */
+/* Fills in the processes that are favoured now. Returns their number. */
 size_t session__favoured(const struct session *session,
 			 struct session_favoured ret[SESSION_FAVOURED]);
 
-/* How often since the start all probes were taken out because nothing reported that all is well
- * (session__dispatch()). *ret_s: for how many seconds in all they were out. */
+/* Returns how often since the start all probes were taken out because memtrace did not report that
+ * all is well (session__dispatch()). *ret_s: for how many seconds in all the probes were out. */
 size_t session__withdrawals(const struct session *session, double *ret_s);
 
-/* Is mt-keeper alive, the process that takes the probes out when memtrace is silent? Without it the
+/* Is the process mt-keeper alive, which takes the probes out when memtrace is silent? If not, the
  * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
-/* Why the run uses no return probes, for example "as asked for". The session owns the text. NULL:
- * it uses them. */
+/* Returns why the run uses no return probes, for example "as asked for". The session owns the text.
+ * NULL: the run uses return probes. */
 const char *session__no_returns(const struct session *session);
 
 /* The state of the run, over all targets. */
 struct session_status {
 	double elapsed_s;
-	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
+	uint64_t alloc_calls, free_calls; /* since the start; estimated for processes in windows */
 	uint64_t samples;
-	double alloc_bytes; /* estimate: allocated since the start */
-	double live_bytes;  /* estimate: allocated and not freed, by n_live targets */
-	/* by how much the anonymous memory of the other targets (there are n_grown) has grown since
-	 * their tracing began. They are traced in windows, so only their profiles estimate how much
-	 * they hold. */
+	double alloc_bytes; /* estimate: bytes allocated since the start */
+	double live_bytes;  /* estimate: bytes allocated and not freed, by n_live targets */
+	/* by how much the anonymous memory of the other n_grown targets has grown since their
+	 * tracing began. These targets are traced in windows, so only their profiles estimate how
+	 * much they hold. */
 	double grown_bytes;
 	size_t n_live, n_grown;
-	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
-			      * when unknown */
-	double cpu_cores;    /* how many cores the targets use, on the average since the start */
-	size_t running;	     /* targets that have not ended */
-	size_t windowed;     /* all targets that are traced in windows at present */
+	/* estimated cost of tracing in percent of the targets' CPU time since the start; negative
+	 * when unknown */
+	double overhead_pct;
+	double cpu_cores; /* how many cores the targets use, on the average since the start */
+	size_t running;	  /* targets that have not ended */
+	size_t windowed;  /* number of targets that are traced in windows at present */
 };
 void session__status(struct session *session, struct session_status *ret);
 
-/* Change from one status to a later one, per second. NaN: the two count different targets. */
+/* Change from one status to a later one, per second. NaN: the two statuses count different
+ * targets. */
 struct session_rates {
 	double live_bytes, grown_bytes, alloc_calls, free_calls;
 };
 
-/* Calls that turn out to be the allocator's own are subtracted later, so counts can step back a
- * little: their rates are 0 then. false: no time has passed. */
+/* Computes the rates of change from `before` to `now`. Calls that turn out to be the allocator's
+ * own are subtracted later, so a count of calls can become a little smaller. Its rate is then 0.
+ * false: no time has passed. */
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
-/* Call before long work during the run, such as session__peek() and session__look(). A window that
- * is open stays open while that work lasts. So this function waits until no window is open: half a
- * second as a rule, one second at most. */
+/* Waits until no window is open: half a second as a rule, one second at most. Call it before long
+ * work during the run, such as session__peek() and session__look(), because an open window stays
+ * open while that work lasts. */
 void session__await_gap(struct session *session);
 
-/* long_work: the caller writes files from now on; false: it has stopped writing. Because a disk may
- * be slow, the probes are taken out only after a longer silence while it writes. */
+/* Sets how long memtrace may be silent before the probes are taken out. long_work: the caller
+ * writes files from now on. The time is then longer, because a disk may be slow. false: the caller
+ * has stopped writing. */
 void session__expect_long_work(struct session *session, bool long_work);
 
-/* Profiles of the moment, while the run goes on: calls fn for the profile of each target that has
+/* Makes profiles while the run goes on: calls fn for the present profile of each target that has
  * not ended, in order. When fn returns something else than 0, stops and returns that. The profile
- * is freed after the call. Takes as long as reading all tables does. 0 or negative errno. */
+ * is freed after the call of fn. Takes as long as reading all tables does. 0 or negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
@@ -253,74 +264,78 @@ struct session_news {
 	 * is still right, except for figures that depend on the length of the run. */
 	int (*same)(void *ctx, pid_t pid);
 	void *ctx;
-	/* true: a profile of each process. Set it at first, and after a profile was lost. */
+	/* true: makes a profile of each process. Set it for the first call, and after a profile was
+	 * lost. */
 	bool all;
 };
 
 /* Like session__peek(), but calls only news->same for a process that has done nothing since its
- * last profile. Even such a process has a new profile when its run is a quarter longer than at its
- * last profile: growth is divided by the length of the run, and blocks have become older. At least
- * one process has a new profile each minute, because a profile also has the losses of the whole
- * run. */
+ * last profile. Even such a process gets a new profile when its run is a quarter longer than at its
+ * last profile, because growth is divided by the length of the run, and blocks have become older.
+ * At least one process gets a new profile each minute, because each profile also has the losses of
+ * the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since
  * the last call, with what it held when it ended. Where fn returns something else than 0, or a
- * profile cannot be made, goes on with the others, and returns the first of these errors. A profile
- * that could not be made is tried again. The profile is freed after the call; session__profiles()
- * has it again. 0 or negative errno. */
+ * profile cannot be made, goes on with the other profiles, and returns the first of these errors. A
+ * profile that could not be made is tried again. The profile is freed after the call;
+ * session__profiles() has it again. 0 or negative errno. */
 int session__victims(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		     void *ctx);
 
-/* The same profiles as session__peek() makes, and those of targets that have ended, if these were
- * named. The caller frees the profiles and the array. After stop: as of the stop. 0 or negative
- * errno. */
+/* Makes the profiles that session__peek() makes, and also those of targets that were named and have
+ * ended. The caller frees the profiles and the array. After session__stop(), the profiles are as of
+ * the stop. 0 or negative errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
-/* After stop: from then on session__look() leaves out these parts of the model of windows (the bits
- * of profile/parts.h). What was decided during the run stays as it was. */
+/* Makes session__look() leave out these parts of the model of windows (the bits of
+ * profile/parts.h). Call it after session__stop(). What was decided during the run stays as it
+ * was. */
 void session__leave_out(struct session *session, unsigned parts);
 
-/* Ends counting, and takes the probes out of the targets. Perf uprobes stay, idle, until
- * session__detach() (unless options->blocks). Removing them takes 80 ms each, one after the other,
- * and nothing that was captured should wait for this. */
+/* Ends counting, and takes the probes out of the targets. Perf uprobes stay in place, idle, until
+ * session__detach() (unless options->blocks is set). They are removed one after the other, 80 ms
+ * each, and what was captured should not wait for this. */
 void session__stop(struct session *session);
 
-/* Takes the probes out of the targets that are still there. */
+/* Takes out the probes that are still in the targets. */
 void session__detach(struct session *session);
 
-/* What each target holds: profiles, sorted and symbolized, in the order of the pids, for each pid
- * the heap before the regions. After stop. The array and the profiles are the session's. 0 or
- * negative errno. */
+/* Makes profiles of what each target holds. Call it after session__stop(). The profiles are sorted
+ * and symbolized. They are in the order of options->pids, for each pid the heap before the regions.
+ * The session owns the array and the profiles. 0 or negative errno. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
-/* How many processes the run has traced so far, also those that have ended and left nothing to
- * report. */
+/* Returns how many processes the run has traced so far, including those that have ended and left
+ * nothing to report. */
 size_t session__met(const struct session *session);
 
-/* The pid of the command that was started; 0: none. */
+/* Returns the pid of the command that was started; 0: there is none, or it has ended. */
 pid_t session__command(const struct session *session);
 /* Has the command ended? If so, its wait status is in *ret_wait_status. */
 bool session__command_ended(struct session *session, int *ret_wait_status);
 
-/* Where regions are seen, as text for people: "" when they are not. */
+/* Returns where regions are seen, as text for people; "": they are not seen. */
 const char *session__region_place(const struct session *session);
 
-/* How the probes were attached, and where: as capture__probes. */
+/* session__kind() returns how the probes were attached, and session__probes() where, as
+ * capture__probes() does. */
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
 
-/* Bytes that the run's tables and programs take in the kernel now. *ret_at_most: this is an upper
- * limit (struct run_cost). */
+/* Returns how many bytes the run's tables and programs take in the kernel now. *ret_at_most: is
+ * this only an upper limit (struct run_cost)? */
 uint64_t session__kernel_bytes(const struct session *session, bool *ret_at_most);
 
-/* What could not be probed so far: as capture__refusals, valid until the next dispatch. */
+/* Returns what could not be probed so far, as capture__refusals() does. It is valid until the next
+ * session__dispatch(). */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
-/* What tracing pid would do, found out without touching it. This is the kind of probe, the
- * allocators with the place of every probe, and their cost, calibrated on a child of memtrace's
- * own. */
+/* What tracing a process would do, found out without touching the process. This is the kind of
+ * probe, the allocators with the place of every probe, and the cost of the probes, which is
+ * measured on a child of memtrace's own. */
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: none that is known */
@@ -334,24 +349,25 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		  struct error *err);
 void session_plan__clear(struct session_plan *plan);
 
-/* Can memtrace trace on this machine: privileges (-EPERM), the pid namespace, BTF? 0, or negative
- * errno with err. session__open() and session__plan() call this. A caller that is about to report
- * another error calls it first: where nothing can be traced, the other error would mislead
- * people. */
+/* Checks whether memtrace can trace on this machine: its privileges (-EPERM), the pid namespace,
+ * BTF. 0, or negative errno with err. session__open() and session__plan() call this. A caller that
+ * is about to report another error calls it first: where nothing can be traced, the other error
+ * would mislead people. */
 int session__check_machine(struct error *err);
 
-/* How much kernel memory a run's tables take on a machine with cpus possible CPUs, and how many
- * processes the run can trace at a time (*ret_processes). everywhere: probes are for all processes,
- * as for a selection; false: for named processes alone. 0 or negative errno. */
+/* Computes how much kernel memory a run's tables take on a machine with `cpus` possible CPUs, and
+ * how many processes the run can trace at a time (*ret_processes). everywhere: the probes are for
+ * all processes, as for a selection; false: for named processes alone. 0 or negative errno. */
 int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 		       uint32_t *ret_processes);
 
 /* Checks a pid without tracing it: 0, or negative errno with err saying why it cannot be traced (no
- * such process, kernel thread, thread of another, 32-bit, ended). */
+ * such process, kernel thread, thread of another process, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);
 
-/* The same for probes in this process alone: -ENOTSUP, too, if its main thread has ended while
- * others run. Probes in the code of all processes see such a process. */
+/* Like session__check_pid(), for probes in this process alone. Also returns -ENOTSUP if the
+ * process's main thread has ended while other threads run. Only probes in the code of all processes
+ * see such a process. */
 int session__check_alone(pid_t pid, struct error *err);
 
 #endif

@@ -14,8 +14,9 @@ static bool is_continuous(const struct target *t)
 	return t->budget.stretch && t->budget.pace.windows.open && !t->budget.pace.closing;
 }
 
-/* An estimate of all bytes that a target has allocated. In windows only a part of them is counted:
- * the bytes that the target allocated while probes were in place. So this part is scaled up. */
+/* Estimates how many bytes a target has allocated in all. In windows only a part of them is
+ * counted: the bytes that the target allocated while probes were in place. So this part is scaled
+ * up. */
 static double allocated(const struct target *t)
 {
 	const struct survivors *s = &t->budget.survivors;
@@ -30,8 +31,8 @@ static double allocated(const struct target *t)
 	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
 }
 
-/* Rates of calls that allocate and that free, per net second, over the last windows. false: there
- * were none. */
+/* Finds the rates of calls that allocate and of calls that free, per net second, over the last
+ * windows. false: there were no windows. */
 static bool call_rates(const struct target *t, double *ret_allocs, double *ret_frees)
 {
 	const struct survivors *s = &t->budget.survivors;
@@ -53,8 +54,8 @@ static bool call_rates(const struct target *t, double *ret_allocs, double *ret_f
 	return true;
 }
 
-/* Brings the estimate of a target's calls up to date. Where probes were in place, calls are
- * counted; for time outside of windows, the rates of the last windows are used. */
+/* Brings the estimate of a target's calls up to date. Where probes were in place, the calls were
+ * counted. For the time outside of windows, uses the rates of the last windows. */
 static void estimate_calls(struct target *t)
 {
 	const struct net_clock *clock = &t->budget.clock;

@@ -22,7 +22,7 @@
 #include "session/internal.h"
 
 /* Above this address lies the kernel's half. Every process sees one page of code there, [vsyscall],
- * which no process has generated. */
+ * which is not code that the process has generated. */
 #define USER_END (1ULL << 63)
 
 /* How often Python is looked for again in a process whose loader was not ready: after 5, 10, ...
@@ -78,9 +78,9 @@ static void note_short(struct session *s, bool is_short)
 	s->files_idle = s->files_idle || is_short;
 }
 
-/* Makes the file behind an executable mapping known. Frames in the file can then be unwound and
- * named even when the process is gone. A failure is not remembered, because another mapping of the
- * file may still let it be opened. */
+/* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
+ * unwound and named even when the process is gone. A failure is not remembered, because it may
+ * still be possible to open the file by another mapping. */
 static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_close_ int root = -1;
@@ -99,9 +99,9 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	note_short(s, rc == -EMFILE);
 }
 
-/* The process runs code that lies in no file. A perf map may have names for this code, and is read
- * when the profile is made, perhaps after the process's end. But the place of the perf map can be
- * found only while the process lives. */
+/* Finds the place of the perf map of a process that runs code that lies in no file. The perf map
+ * may have names for this code. It is read when the profile is made, perhaps after the process's
+ * end, but its place can be found only while the process lives. */
 static void note_jit(struct target *t)
 {
 	if (t->perf_map.root_fd < 0)
@@ -150,7 +150,7 @@ static size_t count_code(const struct maps *maps)
 	return n;
 }
 
-/* Looks for a Python among the target's files. A file's code may be decoded for it. */
+/* Looks for a Python among the target's files. For this, code of a file may be decoded. */
 static void seek_python(struct session *s, struct target *t)
 {
 	struct abi_python how;
@@ -159,19 +159,20 @@ static void seek_python(struct session *s, struct target *t)
 	if (t->python)
 		return;
 	rc = python_names__new(s->python_files, t->info.pid, &t->maps, &t->python, &how);
-	if (rc != -ENOENT) /* else no memory of the process was read, and no time was lost */
+	if (rc != -ENOENT) /* -ENOENT: no memory of the process was read, and no time was lost */
 		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
-	/* later and later, and not for ever: the process may not be what its file's name says */
+	/* tries again later and later, but not for ever: the process may not be what its file's
+	 * name says */
 	t->python_due_ns =
 		rc == -EAGAIN && t->python_looks < PYTHON_LOOKS
 			? clock__now_ns(CLOCK_MONOTONIC) + (PYTHON_AGAIN_NS << t->python_looks++)
 			: 0;
 }
 
-/* Where the kernel side has no room for all mappings that ever were, it is told only the present
- * ones. */
+/* If the kernel side has no room for all mappings that a target ever had, it is told only the
+ * present ones. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -197,7 +198,7 @@ void targets__tell_mappings(struct session *s)
 						 now.n ? &now : &t->maps);
 		maps__free(&now);
 		if (left_out < 0)
-			t->maps_changed = true; /* the next time may go better */
+			t->maps_changed = true; /* the next attempt may succeed */
 		else if ((uint64_t)left_out > t->mappings_left_out)
 			t->mappings_left_out = (uint64_t)left_out;
 	}
@@ -211,8 +212,8 @@ void targets__tell_mappings(struct session *s)
 
 /* --- probes for all processes --- */
 
-/* Each file has a mark of its own, even where several files are copies of one binary: the kernel
- * puts a probe into one file only. */
+/* Returns the mark of a mapping's file. Each file has a mark of its own, even where several files
+ * are copies of one binary, because the kernel puts a probe into one file only. */
 static unsigned char *mark_of(struct session *s, const struct map_entry *e)
 {
 	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
@@ -230,8 +231,8 @@ static bool new_files(struct session *s, const struct target *t)
 	return false;
 }
 
-/* Marks all of the target's files as searched. unknown: the path of the file whose malloc is not
- * known, or "". */
+/* Marks all of the target's new files as searched. unknown: the path of the file whose malloc is
+ * not known, or "". */
 static void mark_files(struct session *s, const struct target *t, enum file_mark as,
 		       const char *unknown)
 {
@@ -259,7 +260,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
 	/* Records of new probes point to the allocators, so these must be kept. But most programs
-	 * bring a library that has its probes already: then nothing was added. */
+	 * bring a library that has its probes already, and then no probe was added. */
 	if (after > before)
 		s->attached[s->n_attached++] = t->allocators;
 	else
@@ -307,8 +308,8 @@ void targets__note_unseen(struct session *s, const struct target *t)
 
 /* Looks for allocators in the target's new files, and probes them. Then it marks the files as done.
  * If this failed because the process was gone, or for want of room, the files stay unmarked: it may
- * succeed with the next process that maps them. The target itself may have ended meanwhile, as long
- * as its files are held. */
+ * succeed with the next process that maps them. It can succeed even if the target has ended
+ * meanwhile, as long as the target's files are held open. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -399,20 +400,21 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* The target's maps are now the new program's. (EVENT_EXEC reports that the old program's memory is
- * gone.) The kernel side forgot the old mappings at the exec. They are forgotten here, too, so that
- * their unwind tables make room for new ones. */
+/* Replaces the target's maps by those of the new program. (EVENT_EXEC reports that the old
+ * program's memory is gone.) The kernel side forgot the old mappings at the exec. They are
+ * forgotten here, too, so that their unwind tables make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
 
-	/* Ignores the exec that made it a target, and earlier ones: the maps were read since. */
+	/* Ignores the exec that made the process a target, and earlier ones: the maps were read
+	 * after it. */
 	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
 	maps__free(&t->maps);
 	s->files_idle = true;
-	if (t->perf_map.root_fd >= 0) /* may be another user's process now */
+	if (t->perf_map.root_fd >= 0) /* after the exec, the process may be another user's */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
@@ -460,8 +462,8 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	budget__welcome(s, t);
 }
 
-/* The victim's memory is about to be freed. Sizes read from now on would show this, not what the
- * program did. So the size at this moment is the last one. */
+/* Notes the victim's size at this moment, as its last one. Its memory is about to be freed: sizes
+ * read from now on would show this, not what the program did. */
 static void note_victim(struct session *s, const struct abi_event *event)
 {
 	struct target *t = targets__find(s, (pid_t)event->tgid);
@@ -569,7 +571,8 @@ void targets__note_end(struct session *s, struct target *t)
 
 	if (t->ended)
 		return;
-	/* Takes in the last news of the process now: later news of the pid may be another's. */
+	/* Takes in the last news of the process now: later news of the pid may be about another
+	 * process. */
 	if (s->watch) {
 		watch__read(s->watch);
 		watch__deliver(s->watch);
@@ -589,7 +592,7 @@ void targets__note_end(struct session *s, struct target *t)
 			s->command_status = 0;
 		else
 			s->command_cpu_ns = own__usage_ns(&usage);
-		/* the kernel adds up the CPU time of children that were waited for */
+		/* command_cpu_ns includes the command's children for which it has waited */
 		if (!s->selection && s->command_cpu_ns > t->cpu_now_ns)
 			t->children_cpu_ns = s->command_cpu_ns - t->cpu_now_ns;
 		s->command_ended = true;
@@ -626,14 +629,14 @@ bool targets__ended_as_victim(const struct session *s, const struct target *t)
 	       (s->victims == VICTIMS_ALL && is_violent(t->death & ABI_DEATH_SIGNAL));
 }
 
-/* Most short-lived processes have nothing to report. */
+/* Has the target ended with nothing to report? Most short-lived processes have nothing. */
 static bool leaves_nothing(const struct session *s, const struct target *t)
 {
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls &&
 	       !(s->victims && t->death & ABI_DEATH_OOM);
 }
 
-/* When an uninvited process became a target. */
+/* Returns when an uninvited process became a target. */
 static uint64_t began_ns(const struct target *t)
 {
 	return t->begun_by_exec_ns ?: t->start_ns;
@@ -670,7 +673,7 @@ static bool waited(const struct session *s, const struct target *t)
 }
 
 /* May the process have made calls that no probe saw? (Some of the processes for which the answer is
- * yes made none.) */
+ * yes made no calls.) */
 static bool is_unseen(struct session *s, const struct target *t)
 {
 	return (s->what & WHAT_HEAP) && (waited(s, t) || was_late(s, t));
@@ -679,12 +682,12 @@ static bool is_unseen(struct session *s, const struct target *t)
 void targets__take_news(struct session *s)
 {
 	/* News is handled in this order: new processes, their mappings, ended processes. News of
-	 * mappings is read before news of processes, and delivered after it. So the process of each
-	 * mapping is known by then. */
+	 * mappings is read before news of processes, and delivered after it. So when it is
+	 * delivered, the process of each mapping is known. */
 	if (s->watch)
 		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);
-	if (s->n_orphans) { /* by now, there is news of their processes */
+	if (s->n_orphans) { /* these calls came first; by now, there is news of their processes */
 		capture__events(s->capture, on_event, s, &s->events_lost);
 		region_calls__find_parents(s);
 	}

@@ -10,9 +10,9 @@
 #include "capture/snapshot.h"
 #include "profile/balance.h"
 
-/* Survival to twice an age, divided by survival to that age. Where this is at least FLAT, blocks
- * are taken to die no more. (FLAT is below 1, because allocation is known from time to time
- * only.) */
+/* A limit for survival to twice an age, divided by survival to that age. Where this quotient is at
+ * least FLAT, blocks are taken to die no more. (FLAT is below 1, because allocation is known from
+ * time to time only.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -30,9 +30,11 @@ struct rows {
 	double bytes, footprint;
 };
 
-/* How many bytes one more sample of the site would add, at the site's mean size. Where the interval
- * became coarser during the run, the next sample stands for more than most of the samples so far
- * do. Where it became finer, the next one stands for less, but not all samples so far do. */
+/* Returns how many bytes one more sample of the site would add, at the site's mean size. Where the
+ * interval became coarser during the run, the next sample stands for more than most samples so far.
+ * Where the interval became finer, the next sample stands for less, but some samples so far stand
+ * for more. So this is the larger one of what a sample so far stands for on the average, and of
+ * what the next one stands for. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
 	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
@@ -47,8 +49,8 @@ static double quantum_of(const struct build *b, const struct abi_site *site)
 
 static const struct series no_series;
 
-/* Walks over the blocks of the kernel's table that are held. next_held(): NULL when there are no
- * more. */
+/* Walks over the blocks of the kernel's table that are still held. next_held() returns NULL when
+ * there are no more. */
 struct held_walk {
 	struct snapshot_live live;
 	uint64_t exec_ns;
@@ -74,10 +76,11 @@ static const struct abi_live *next_held(struct held_walk *walk)
 
 /* For a run without a series: segments of growth are made of the blocks still held, by their time
  * of birth. A leak adds blocks at the same rate all the time, and all of them stay. Two kinds of
- * blocks are not counted. Blocks born in the last quarter of the run: those of a population in
- * balance may not have died yet. And blocks born in the first quarter: what is set up at the start
- * does not grow later. Segments are in descending order of time: of blocks that live long, but not
- * for ever, ever fewer are left in older segments. */
+ * blocks are not counted. The first are blocks born in the last quarter of the run, because blocks
+ * of a population in balance may not have died yet. The second are blocks born in the first
+ * quarter, because what is set up at the start does not grow later. Segments are in descending
+ * order of time, because fewer and fewer blocks that live long, but not for ever, are left in older
+ * segments. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -94,7 +97,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	for (size_t site = 0; site < sites->n; site++)
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 			rows->at[site][i].seconds = (double)step * NS;
-	for (size_t i = 0; i < sites->n; i++) /* includes sites that hold nothing */
+	for (size_t i = 0; i < sites->n; i++) /* also for sites that hold nothing */
 		rows->quantum[i] = quantum_of(b, &sites->sites[i]);
 	while ((held = next_held(&walk))) {
 		long site = process_sites__find(sites, &held->stack);
@@ -208,7 +211,7 @@ static bool is_dying(const struct profile_site *site)
 	return last[0] < FLAT * last[-1];
 }
 
-/* By how much all sites grow together. */
+/* Returns by how much all sites grow together. */
 static struct growth total_growth(const struct rows *rows, size_t n_sites)
 {
 	struct growth_segment all[SERIES_SEGMENTS] = {};

@@ -8,7 +8,7 @@
 
 #define NS 1e-9 /* seconds */
 
-/* What a sampled block stands for, bytes. */
+/* Returns how many bytes a sampled block stands for. */
 double trend__weight(const struct abi_live *block);
 
 /* Adds what windows show of a process and its stacks (windowed_trend.c). It is used in place of the

@@ -16,16 +16,16 @@ _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
  * clock, it still tells growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
-/* When the present program began. After an exec, the time before it and what was allocated then do
- * not count. */
+/* Returns when the present program began. After an exec, the time before the exec, and what was
+ * allocated in that time, do not count. */
 static uint64_t program_begin_ns(const struct build *b)
 {
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
 }
 
-/* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its
- * end is not known. It is assumed to have continued as before. If it were taken to have done
- * nothing, what was traced until then would seem to be everything. */
+/* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
+ * clock and its end is not known. It is assumed to have continued as before. If it were taken to
+ * have done nothing, what was traced until then would seem to be everything. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -36,8 +36,8 @@ static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64
 	return net;
 }
 
-/* Anonymous memory when it was last read. Even if that was before an exec, it is taken as the upper
- * limit of what the present program holds. */
+/* Returns the size of anonymous memory when it was last read. Even if this was before an exec, the
+ * size is taken as the upper limit of what the present program holds. */
 static double resident_bytes(const struct sizes *anon)
 {
 	return anon->n ? (double)anon->at[anon->n - 1].bytes : 0;
@@ -92,7 +92,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.resident_bytes = resident_bytes(&b->target->anon),
 		.without = b->without,
 	};
-	/* the clock was read when the last stretch was counted, and again now */
+	/* the last stretch was counted with an earlier reading of the clock, so it may seem to end
+	 * later */
 	if (s->n_windows)
 		ret->end_s = fmax(ret->end_s, windows[s->n_windows - 1].end_s);
 	ret->rough = ret->clock_error > CLOCK_ROUGH && windowed_has(b->without, PART_ROUGH);
@@ -100,8 +101,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-/* What a block counts for when live memory is shared out, bytes. some_live: some blocks of its
- * stack may live; then a block that cannot live counts for nothing. */
+/* Returns for how many bytes a block counts when live memory is shared out. some_live: some blocks
+ * of its stack may live. Then a block that cannot live counts for nothing. */
 static double share_of(const struct survivors_block *block, bool some_live)
 {
 	return some_live && !survivors_block__may_live(block)
@@ -177,7 +178,7 @@ static const struct survivors_block **blocks_by_stack(const struct survivors *s)
 	return blocks;
 }
 
-/* Index at which a stack's blocks begin among all blocks, or would begin. */
+/* Returns the index at which a stack's blocks begin among all blocks, or would begin. */
 static size_t first_of(const struct survivors_block *const *blocks, size_t n, size_t stack)
 {
 	return SEARCH_FIRST(i, n, blocks[i]->stack >= stack);
@@ -235,8 +236,8 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 	return 0;
 }
 
-/* Share of the run that was not traced continuously: the larger one of the shares by the wall clock
- * and by net time. */
+/* Returns the share of the run that was not traced continuously. This is the larger one of the
+ * shares by the wall clock and by net time. */
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -254,8 +255,8 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can growth be found as in a continuous run? Not when the ledger has let blocks go, because the
- * kernel's tables lack these blocks. */
+/* Can growth be found as in a continuous run? It cannot if the ledger has let blocks go, because
+ * the kernel's tables lack these blocks. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
@@ -319,7 +320,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	return rc;
 }
 
-/* By how much all sites grow together. */
+/* Returns by how much all sites grow together. */
 static struct growth all_growth(const struct profile *p)
 {
 	struct growth all = {};
@@ -332,7 +333,8 @@ static struct growth all_growth(const struct profile *p)
 
 /* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
  * what was freed, during the interruptions is not known. Each of the two may be as much as the site
- * allocates in so much time. So this widens the interval at both ends. */
+ * allocates in as much time as the interruptions took. So this amount widens the interval at both
+ * ends. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {
@@ -411,7 +413,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-		/* the growth of the site's vectors may be sure all the same */
+		/* even if the site replaces its blocks, the growth of its vectors may be sure */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
 	if (!nearly || !p->has_growth)
