@@ -3,7 +3,7 @@
  * SOCK_SEQPACKET sockets.
  *
  * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
- * does not trust the server, and accepts four requests only: make a round of profiles, stop tracing
+ * does not trust the server, and accepts only four requests: make a round of profiles, stop tracing
  * one of its processes, trace such a process again, give a process more windows. The tracer alone
  * decides how many processes have more windows, how many windows, and for how long. The server
  * (user/web) speaks with the network and has no privileges. It trusts the tracer. */
@@ -17,18 +17,18 @@
 
 /* Descriptors of the server process. */
 #define FEED_FD	 3 /* the server's end of the pair of sockets */
-#define GUARD_FD 4 /* memory file with its TLS key and token (agent/guard.h) */
-#define FIRST_FD 5 /* the first socket that it listens on */
+#define GUARD_FD 4 /* file in memory with the server's TLS key and token (agent/guard.h) */
+#define FIRST_FD 5 /* the first socket on which the server listens */
 
 enum feed_kind {
-	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
+	/* With a descriptor: a profile as encode_pprof() writes it, in a file in memory. */
 	FEED_PROFILE = 1,
 	/* A round is over: FEED_PROFILE, FEED_SAME or FEED_INACTIVE of every process has been sent.
 	 */
 	FEED_ROUND,
 	FEED_ASK,	 /* from the server: it wants a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
-	FEED_SAME,	 /* a process has done nothing: its last profile is still right */
+	FEED_SAME,	 /* a process has done nothing: the process's last profile is still right */
 	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced */
 	FEED_ACTIVATE,	 /* from the server: the process pid is to be traced again */
@@ -37,32 +37,35 @@ enum feed_kind {
 
 /* The text of FEED_PUSH. It has lines "pyroscope URL", "pyroscope-rpc URL" and "otlp URL", each of
  * which names a receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label
- * NAME=VALUE", for all receivers. The most receivers and labels: */
+ * NAME=VALUE", for all receivers. At most so many receivers and labels: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 
-#define FEED_FAVOURED 4 /* processes with more windows, at most */
+#define FEED_FAVOURED 4 /* at most so many processes have more windows */
 
 struct feed_message {
 	uint32_t kind;
-	int32_t pid; /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
-	/* wall clock: shortly before the figures were read; FEED_SAME: when they are still right */
+	int32_t pid; /* of the process, in all messages but FEED_ROUND, FEED_ASK and FEED_PUSH */
+	/* wall clock: shortly before the figures were read; FEED_SAME: a time at which they are
+	 * still right */
 	uint64_t taken_ns;
-	uint64_t n_dropped;    /* FEED_ROUND: profiles so far that the server was too slow for */
+	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, as the server was too slow */
 	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */
 	uint64_t cpu_ns;       /* FEED_ROUND: CPU time of the tracer since its start */
 	uint64_t kernel_bytes; /* FEED_ROUND: tables and programs of the tracer in the kernel */
-	uint64_t n_probes;     /* FEED_ROUND: probes on functions, at the moment in place or not */
-	double round_s;	       /* FEED_ROUND: seconds that making these profiles took */
-	double every_s;	       /* FEED_ROUND: when the next one is due */
-	/* FEED_ROUND: numbers of profiles of killed processes, so far: written to the spool; lost,
-	 * because they could not be written; deleted, to make room for newer ones */
+	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, now in place or not */
+	double round_s;	       /* FEED_ROUND: seconds that making its profiles took */
+	double every_s;	       /* FEED_ROUND: seconds from this round's start to that of the next */
+	/* FEED_ROUND: numbers of profiles of killed processes so far. n_spooled: written to the
+	 * spool; n_spool_lost: lost, because they could not be written; n_spool_removed: deleted,
+	 * to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
-	uint64_t n_spool_waiting; /* FEED_ROUND: such profiles that are not written yet */
-	/* FEED_ROUND: processes that have more windows than others now, from when until when (wall
-	 * clock). most_favoured: the most at a time; 0: no process gets more. n_favours: how many
-	 * had more so far. n_favours_refused: how often this was refused because enough others had
-	 * more */
+	/* FEED_ROUND: profiles of killed processes that are not written yet */
+	uint64_t n_spool_waiting;
+	/* FEED_ROUND: the processes that have more windows than others now, and from when until
+	 * when (wall clock). most_favoured: at most so many processes have more windows at a time;
+	 * 0: none. n_favours: how often a process got more windows so far. n_favours_refused: how
+	 * often this was refused because enough other processes had more windows */
 	struct {
 		int32_t pid;
 		uint64_t from_ns, until_ns;
@@ -70,7 +73,7 @@ struct feed_message {
 	uint32_t n_favoured, most_favoured;
 	uint64_t n_favours, n_favours_refused;
 	struct container container; /* FEED_PROFILE: the process's container */
-	/* FEED_INACTIVE: why it could not be traced again; "": that was not tried */
+	/* FEED_INACTIVE: why the process could not be traced again; "": that was not tried */
 	char why[96];
 };
 

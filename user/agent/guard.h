@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What guards TCP addresses: TLS and a bearer token. The tracer reads the files, with privileges,
- * and the server, which has none, gets their texts in a file in memory. */
+/* What guards TCP addresses: TLS and a bearer token. The tracer, which has privileges, reads the
+ * files with the token, the certificate and the key. The server, which has none, gets the texts in
+ * a file in memory. */
 #ifndef MEMTRACE_AGENT_GUARD_H
 #define MEMTRACE_AGENT_GUARD_H
 
@@ -11,15 +12,17 @@
 #define GUARD_TOKEN_MOST  4096	    /* characters */
 #define GUARD_PEM_MOST	  (1 << 16) /* bytes of a file */
 
-/* Owned texts; NULL: not asked for. cert and key (PEM): both or none. */
+/* The texts are owned; NULL: not asked for. There are both cert and key (PEM), or neither. */
 struct guard {
 	char *token, *cert, *key;
 };
 
-/* The texts in a new file in memory: the caller's descriptor, or negative errno. */
+/* Writes the texts into a new file in memory. Returns its descriptor, which the caller owns, or
+ * negative errno. */
 int guard__to_memory(const struct guard *guard);
 
-/* The texts of such a file. 0 (then free ret with guard__clear()), or negative errno. */
+/* Reads the texts from a file of guard__to_memory(). 0 (then free ret with guard__clear()), or
+ * negative errno. */
 int guard__from_memory(int fd, struct guard *ret);
 
 /* Does the header Authorization have the token? NULL: there is no header. How long the comparison

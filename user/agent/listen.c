@@ -89,7 +89,7 @@ static int open_tcp(const char *text, const struct listen_address *address, stru
 	return 0;
 }
 
-/* Removes the socket of that address if nobody listens on it. 0: the name is free. */
+/* Removes the socket of this address if nobody listens on it. 0: the name is free. */
 static int remove_stale(const struct sockaddr_un *address, int directory, const char *name)
 {
 	_cleanup_close_ int probe = -1;
@@ -109,8 +109,8 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 
-/* The directory is opened once, and the socket is named relative to it. So the new socket
- * is made in the directory from which the stale one is removed, even if directories are renamed
+/* The directory is opened once, and the socket is named relative to it. So the new socket is made
+ * in the directory from which the stale one is removed, even if directories are renamed
  * meanwhile. */
 static int open_unix(const char *path, struct listener *ret, struct error *err)
 {
@@ -164,7 +164,7 @@ int listener__open(const char *text, struct listener *ret, struct error *err)
 			    : open_tcp(text, &address, ret, err);
 }
 
-/* Can the one be in the other's way? */
+/* Can listening on one of the two addresses fail because a process listens on the other? */
 static bool clash(const char *a, const char *b)
 {
 	struct listen_address of[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the agent's server is called: TCP addresses and unix sockets. */
+/* The addresses at which clients reach the agent's server: TCP addresses and unix sockets. */
 #ifndef MEMTRACE_AGENT_LISTEN_H
 #define MEMTRACE_AGENT_LISTEN_H
 
@@ -20,8 +20,8 @@ struct listen_address {
 	bool is_for_other_hosts; /* other hosts reach it */
 };
 
-/* "127.0.0.1:9178", "[::]:9178", ":9178" (of 127.0.0.1), "9178" or "unix:/run/memtrace/socket". 0,
- * or -EINVAL with err. */
+/* Parses an address: "127.0.0.1:9178", "[::]:9178", ":9178" (of 127.0.0.1), "9178" or
+ * "unix:/run/memtrace/socket". 0, or -EINVAL with err. */
 int listen_address__parse(const char *text, struct listen_address *ret, struct error *err);
 
 struct listener {
@@ -37,8 +37,8 @@ struct listener {
  * lives as long as the listener. 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
-/* Could a process listen on the address, after one that listens on the addresses `held` has ended?
- * Listens for a moment to find out. 0, or negative errno with err. */
+/* Checks whether a process could listen on the address once the process that listens on the
+ * addresses `held` has ended. Listens for a moment to find out. 0, or negative errno with err. */
 int listener__try(const char *text, const char *const *held, size_t n_held, struct error *err);
 
 /* Ends listening, and removes the unix socket. */

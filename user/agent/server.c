@@ -24,17 +24,19 @@
 #include "sandbox/sandbox.h"
 
 #define HANG_S	     60		/* a server that reads nothing for this time hangs */
-#define UNREAD_BYTES (64 << 20) /* of unread profiles, at most: they take our memory */
-#define PATIENCE_MS  20 /* wait for room in the feed: short, as tracing must keep its limit */
+#define UNREAD_BYTES (64 << 20) /* of unread profiles, at most: they take the tracer's memory */
+/* how long to wait for room in the feed: short, as tracing must keep its limit */
+#define PATIENCE_MS 20
 
-/* Debian has no static libmicrohttpd whose own libraries are static, too. */
+/* The static memtrace comes without memtrace-web: Debian has no static libmicrohttpd whose own
+ * libraries are static, too. */
 #ifdef MEMTRACE_STATIC
 #define WHENCE_WEB "; the static memtrace comes without it: install the package, or build memtrace"
 #else
 #define WHENCE_WEB ""
 #endif
 
-/* waits before a server that ended is started again */
+/* how long to wait before a server that has ended is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
 /* --- the server's life --- */
@@ -86,7 +88,8 @@ int server__guard(struct server *s, const struct guard *guard, struct error *err
 	return 0;
 }
 
-/* In the child: becomes the program, with a first argument and these descriptors. */
+/* In the child: becomes the program, with `listening` as its argument and with these
+ * descriptors. */
 static void execute(const struct server *s, pid_t parent, size_t listening, const int *fds,
 		    size_t n)
 {
@@ -108,7 +111,8 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 
 int server__check_guard(struct server *s, struct error *err)
 {
-	const int fds[] = {s->guard, s->guard}; /* there is no feed */
+	/* there is no feed: the guard stands in its place */
+	const int fds[] = {s->guard, s->guard};
 	pid_t parent = getpid(), pid = sandbox__fork();
 	int status;
 
@@ -138,8 +142,8 @@ static void lose(struct server *s)
 	s->pid = 0;
 }
 
-/* Sends the text in a file in memory, because it has tokens in it, which an argument would show to
- * everybody. */
+/* Sends the text of s->push in a file in memory. The text has tokens in it, which an argument would
+ * show to everybody. */
 static int send_push(struct server *s)
 {
 	struct feed_message message = {.kind = FEED_PUSH};
@@ -192,7 +196,7 @@ int server__start(struct server *s, struct error *err)
 	s->unread_bytes = 0;
 	s->n_started++;
 	rc = send_push(s);
-	if (rc && rc != -EPIPE) { /* -EPIPE: it has ended already, which is noticed soon */
+	if (rc && rc != -EPIPE) { /* -EPIPE: the server has ended already, which is noticed soon */
 		lose(s);
 		return error__set(err, rc, "cannot tell memtrace-web where to push: %s",
 				  strerror(-rc));
@@ -229,7 +233,7 @@ static void look_at_unread(struct server *s)
 	s->unread = unread;
 }
 
-/* If the socket has no room, waits for it once, PATIENCE_MS at most. */
+/* Sends a message. If the socket has no room, waits for room once, PATIENCE_MS at most. */
 static int send_patiently(struct server *s, const struct feed_message *message, int memory)
 {
 	struct pollfd room = {.fd = s->feed, .events = POLLOUT};
@@ -312,7 +316,7 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 
 	if (s->feed < 0)
 		return;
-	/* there may be many messages: the rest is read in the next call */
+	/* reads at most 64 messages, as there may be many; the rest is read in the next call */
 	for (int i = 0; i < 64 && wishes->n < SERVER_WISHES; i++) {
 		rc = feed__receive(s->feed, &message, &memory);
 		if (memory >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tracer's side of the server: a process that has no privileges, speaks HTTP and has the
- * profiles (user/web). When it ends, it is started again, and then only has the profiles that come
- * from then on. */
+/* The tracer's side of the server. The server is a process that has no privileges, speaks HTTP and
+ * keeps the profiles (user/web). When it ends, it is started again, and then has only the profiles
+ * that come from then on. */
 #ifndef MEMTRACE_AGENT_SERVER_H
 #define MEMTRACE_AGENT_SERVER_H
 
@@ -18,12 +18,13 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define SERVER_WISHES 16 /* requests that were received and not carried out yet, at most */
+#define SERVER_WISHES 16 /* at most so many requests wait to be carried out */
 
 /* What the server wants. */
 struct server_wishes {
 	bool round;
-	/* in this order; kind: FEED_DEACTIVATE, FEED_ACTIVATE or FEED_FAVOUR */
+	/* requests, in the order in which they came; kind: FEED_DEACTIVATE, FEED_ACTIVATE or
+	 * FEED_FAVOUR */
 	struct {
 		pid_t pid;
 		enum feed_kind kind;
@@ -42,33 +43,37 @@ struct server {
 	int feed; /* -1: there is no server now */
 	pid_t pid;
 	struct backoff backoff;
-	double begun_s;	       /* monotonic: when it was started */
-	double again_s;	       /* monotonic: it is not started again before this time */
-	double progress_s;     /* monotonic: when it last had nothing to read, or had read
-				* something */
-	int unread;	       /* bytes of the feed that it had not read at the last check, as the
-				* kernel counts */
-	uint64_t unread_bytes; /* at most: bytes of profiles sent since the server had read all */
+	double begun_s; /* monotonic: when it was started */
+	double again_s; /* monotonic: the server is not started again before this time */
+	/* monotonic: when the server last had nothing to read, or had read something */
+	double progress_s;
+	/* bytes of the feed that the server had not read at the last check, as the kernel counts
+	 * them */
+	int unread;
+	/* at most so many bytes of profiles are unread: all that were sent since the server had
+	 * last read all */
+	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
 };
 
-/* Listens on this address, too (agent/listen.h). address lives as long as the server. 0, or
- * negative errno with err. */
+/* Makes the server listen on this address, too (agent/listen.h). address lives as long as the
+ * server. 0, or negative errno with err. */
 int server__listen(struct server *server, const char *address, struct error *err);
 
-/* Fills in *server, and finds its program: beside the one that runs now, or in ../libexec/memtrace.
- * Call server__end() in any case. 0 or negative errno with err. */
+/* Fills in *server, and finds the server's program: beside the program that runs now, or in
+ * ../libexec/memtrace. Call server__end() in any case. 0 or negative errno with err. */
 int server__find(struct server *server, struct error *err);
 
-/* Sets what guards its TCP addresses. Call it before server__start(). 0, or negative errno with
- * err. */
+/* Sets what guards the server's TCP addresses. Call it before server__start(). 0, or negative errno
+ * with err. */
 int server__guard(struct server *server, const struct guard *guard, struct error *err);
 
-/* Lets the server's program check the certificate and the key, because it parses them without
- * privileges. 0, or negative errno with err. */
+/* Lets the server's program check the certificate and the key, because the program parses them
+ * without privileges. 0, or negative errno with err. */
 int server__check_guard(struct server *server, struct error *err);
 
-/* Starts the server, if it does not run and may be started. 0, or negative errno with err. */
+/* Starts the server, if it does not run and may be started again already. 0, or negative errno with
+ * err. */
 int server__start(struct server *server, struct error *err);
 
 /* Sends a profile, whose figures were read after taken_ns (by the wall clock). A profile that the
@@ -83,12 +88,13 @@ int server__send_same(struct server *server, pid_t pid);
 /* Tells the server that the process is not traced. Returns as server__send_profile() does. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
-/* Tells the server that a round is over. round: its figures; this function adds the kind, the time,
- * the number of dropped profiles, memory and CPU time. */
+/* Tells the server that a round is over. round: the figures of the round; this function adds the
+ * kind, the time, the number of dropped profiles, memory and CPU time. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
 /* Reads the server's requests and adds them to wishes. Requests that find no room there are read in
- * a later call. Kills a server that reads nothing for too long, or sends something else. */
+ * a later call. Kills the server if it reads nothing for too long, or sends anything but
+ * requests. */
 void server__listen_to(struct server *server, struct server_wishes *wishes);
 
 void server__end(struct server *server);

@@ -20,9 +20,9 @@
 #include "base/fork.h"
 #include "base/io.h"
 
-#define OPEN_S	2.0 /* for the child to open the directory, while the start waits */
+#define OPEN_S	2.0 /* how long the start waits for the child to open the directory */
 #define TRY_US	10000
-#define CLOSE_S 5.0 /* for the child to write the rest, while we wait */
+#define CLOSE_S 5.0 /* how long the tracer waits for the child to write the rest */
 /* Descriptors of mt-spool. */
 #define SOCKET_FD 3
 #define DIR_FD	  4
@@ -52,8 +52,8 @@ static void write_all(void)
 	}
 }
 
-/* Opens the directory, and gives up all capabilities. This may take for ever on a file system that
- * does not answer. 0 or negative errno. */
+/* Opens the directory, and gives up all capabilities. Opening may take for ever on a file system
+ * that does not answer. 0 or negative errno. */
 static int open_dir(const char *path)
 {
 	int dir = spool_dir__open(path);
@@ -108,7 +108,7 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 
 	if (rc)
 		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
-	s->pid = fork__blocked(); /* it ends by itself, when the tracer does */
+	s->pid = fork__blocked(); /* mt-spool ends by itself, when the tracer does */
 	if (!s->pid)
 		run(pair[1], path);
 	rc = -errno;
@@ -132,7 +132,7 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	return 0;
 }
 
-/* A child tries it, because only a process without capabilities can. */
+/* A child opens the directory, because only a process without capabilities can try this. */
 int spool__try(const char *path, struct error *err)
 {
 	double until = clock__monotonic_s() + OPEN_S;
@@ -149,7 +149,7 @@ int spool__try(const char *path, struct error *err)
 		usleep(TRY_US);
 	if (!ended) {
 		kill(pid, SIGKILL);
-		waitpid(pid, NULL, WNOHANG); /* it may hang for ever */
+		waitpid(pid, NULL, WNOHANG); /* the child may hang for ever */
 	}
 	return ended == pid && WIFEXITED(status) && WEXITSTATUS(status)
 		       ? refuse(path, -WEXITSTATUS(status), err)
@@ -189,7 +189,7 @@ bool spool__report(struct spool *s, struct spool_report *ret)
 			return true;
 		rc = ret->error; /* then mt-spool ends */
 	}
-	if (rc < 0) { /* mt-spool was killed, or cannot write there */
+	if (rc < 0) { /* mt-spool was killed, or cannot write to the directory */
 		*ret = (struct spool_report){.error = rc};
 		s->n_lost += s->n_waiting;
 		s->n_waiting = 0;

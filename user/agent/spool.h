@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes the profiles of processes that were killed into a directory. The tracer keeps the limit of
- * overhead and must not wait for a disk. So another process writes, mt-spool, which has no
- * capabilities and none of our descriptors. It continues until all is written, even if the tracer
- * ends first. */
+ * overhead and must not wait for a disk. So another process, mt-spool, writes them. It has no
+ * capabilities and none of the tracer's descriptors. It continues until all is written, even if the
+ * tracer ends first. */
 #ifndef MEMTRACE_AGENT_SPOOL_H
 #define MEMTRACE_AGENT_SPOOL_H
 
@@ -13,16 +13,16 @@
 #include "agent/spool_dir.h"
 #include "base/error.h"
 
-#define SPOOL_WAITING 32 /* the most profiles that wait to be written: they take memory */
+#define SPOOL_WAITING 32 /* at most so many profiles wait to be written, because they take memory */
 
 /* What became of a profile. */
 struct spool_report {
-	/* The profile's file. "": the report is not about a profile. Then error 0 means that the
-	 * directory, which was slow at the start, is open now. Another error means that mt-spool
-	 * has ended, and nothing is written any more. */
+	/* The profile's file. "": the report is not about a profile. Then `error` 0 means that the
+	 * directory, which was slow at the start, is open now. Any other `error` means that
+	 * mt-spool has ended, and nothing is written any more. */
 	char name[SPOOL_NAME];
 	int32_t error;	    /* 0: the profile is in the file; else negative errno */
-	uint32_t n_removed; /* older ones that were deleted for it */
+	uint32_t n_removed; /* older profiles that were deleted to make room for it */
 };
 
 /* {.fd = -1}: there is no spool. */
@@ -31,27 +31,27 @@ struct spool {
 	pid_t pid;
 	unsigned n_waiting; /* profiles that are not written yet */
 	bool is_slow;	    /* the directory has not been opened yet */
-	/* profiles so far: written; lost, because too many waited or they could not be written;
-	 * deleted to make room */
+	/* numbers of profiles so far. n_written: written; n_lost: lost, because too many waited or
+	 * they could not be written; n_removed: deleted to make room */
 	uint64_t n_written, n_lost, n_removed;
 };
 
-/* Starts mt-spool, which opens the directory. Call it before there are probes, because a copy of
- * their descriptors would keep them in place. 0, or negative errno with err: the directory cannot
- * be written, or the like. Takes two seconds at most. If the directory's file system has not
- * answered by then, is_slow is set, profiles wait, and spool__report() tells when it has
- * answered. */
+/* Starts mt-spool, which opens the directory. Call it before there are probes: mt-spool would have
+ * copies of their descriptors, and these would keep the probes in place. 0, or negative errno with
+ * err: the directory cannot be written, or the like. Takes two seconds at most. If the directory's
+ * file system has not answered by then, is_slow is set, profiles wait, and spool__report() tells
+ * when it has answered. */
 int spool__open(struct spool *spool, const char *dir, struct error *err);
 
-/* Would spool__open() accept the directory? Changes nothing there. 0, also if its file system does
- * not answer within two seconds, or negative errno with err. */
+/* Checks whether spool__open() would accept the directory. Changes nothing there. 0, also if the
+ * directory's file system does not answer within two seconds; or negative errno with err. */
 int spool__try(const char *dir, struct error *err);
 
-/* Has the profile written if fewer than SPOOL_WAITING wait; else counts it as lost. 0, or negative
- * errno where the profile could not be encoded. */
+/* Sends the profile to mt-spool if fewer than SPOOL_WAITING profiles wait; else counts it as lost.
+ * 0, or negative errno where the profile could not be encoded. */
 int spool__keep(struct spool *spool, const struct profile *profile);
 
-/* The next report that has come. false: there is none now. */
+/* Takes the next report that has come. false: there is none now. */
 bool spool__report(struct spool *spool, struct spool_report *ret);
 
 /* Waits until all is written, a few seconds at most. */

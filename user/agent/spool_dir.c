@@ -19,7 +19,7 @@
 
 #define TIME_FORM "ddddddddTddddddZ." /* d: a digit */
 #define SUFFIX	  ".pb.gz"
-#define COMM_LEN  15 /* the kernel keeps no more */
+#define COMM_LEN  15 /* the kernel keeps no more characters of a name */
 
 /* A profile of the spool. */
 struct entry {
@@ -161,6 +161,8 @@ int spool_dir__write(int dir_fd, const char *name, int memory)
 		unlinkat(dir_fd, hidden, 0);
 		return rc;
 	}
-	fsync(dir_fd); /* so that the name lasts, too; some file systems cannot do this */
+	/* so that the file's name lasts, too; some file systems cannot do this, so errors are
+	 * ignored */
+	fsync(dir_fd);
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Before 3.11 no variable tells the version. But a type declares the fields that Python code may
- * read, each with its name and offset. So the types in the process show whether a layout is
- * right. */
+/* Before CPython 3.11 no variable tells the version. But a type declares those of its objects'
+ * fields that Python code may read, each with its name and offset. So the types in the process show
+ * whether a layout is right. */
 #include "python/python.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 #define MEMBER_NAME  20
 #define MAX_MEMBERS  24
 
-/* Does the type at addr have objects of `size` bytes, with these fields? 0: yes; -ENOENT: no;
- * -EAGAIN: the loader has not filled in the type's pointers yet; other negative errno. */
+/* Do objects of the type at addr have `size` bytes, and these fields? 0: yes; -ENOENT: no; -EAGAIN:
+ * the loader has not filled in the type's pointers yet; other negative errno. */
 static int check_type(pid_t pid, uint64_t addr, uint64_t size,
 		      const struct python_member wanted[PYTHON_MEMBERS])
 {

@@ -9,11 +9,13 @@
 #include "proc/memory.h"
 #include "python/word.h"
 
-#define MAX_TEXT  4096	      /* characters of a name or path, before it is cut */
+/* characters: a longer name or path is not read; a shorter one may be cut to PYTHON_NAME_BYTES */
+#define MAX_TEXT  4096
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
-#define HEAD	  208	      /* bytes of a code object in front of its instructions, at most */
+/* a code object has at most so many bytes in front of its instructions */
+#define HEAD 208
 
-/* Offsets of the fields of any object, and of an object of variable size. */
+/* Offsets of fields: OB_TYPE in any object, OB_SIZE in an object of variable size. */
 #define OB_TYPE 8
 #define OB_SIZE 16
 
@@ -49,7 +51,7 @@ static size_t put_utf8(char *to, uint32_t c)
 	return 4;
 }
 
-/* Reads a str. 0; -ENOENT: it is none; other negative errno. */
+/* Reads a str. 0; -ENOENT: the object is no str; other negative errno. */
 static int read_text(pid_t pid, const struct python_layout *layout, uint64_t addr, char **ret)
 {
 	_cleanup_free_ unsigned char *raw = NULL;
@@ -88,13 +90,13 @@ static int read_text(pid_t pid, const struct python_layout *layout, uint64_t add
 	return 0;
 }
 
-/* How many bytes of a code object are read. */
+/* Returns how many bytes of a code object are read. */
 static size_t head_of(const struct python_layout *layout)
 {
 	return layout->instructions ? layout->instructions : layout->lines + sizeof(uint64_t);
 }
 
-/* Sets the words that differ between an object and a later one at the same address. */
+/* Sets `identity`: words that differ between a code object and a later one at the same address. */
 static void identify(const struct python_layout *layout, const unsigned char *head,
 		     uint64_t identity[3])
 {
@@ -103,8 +105,8 @@ static void identify(const struct python_layout *layout, const unsigned char *he
 	identity[2] = python__word(head, layout->code_bytes ? layout->code_bytes : OB_SIZE);
 }
 
-/* Counts instructions. code_bytes: the address of the bytes object with the instructions, which
- * have 2 bytes each. */
+/* Counts the instructions of a code object. code_bytes: the address of the bytes object with the
+ * instructions. Each instruction has 2 bytes. */
 static int count_units(pid_t pid, uint64_t code_bytes, uint64_t *ret)
 {
 	unsigned char head[BYTES_TEXT];
@@ -189,8 +191,8 @@ void python_code__clear(struct python_code *code)
 	*code = (struct python_code){};
 }
 
-/* Reads a number that has 6 bits in each byte, the lowest first; bit 6: another byte follows. The
- * number's lowest bit is its sign. */
+/* Reads a number that has 6 bits in each byte, the lowest bits first. Bit 6 is set if another byte
+ * follows. The number's lowest bit is its sign. */
 static int read_number(const unsigned char **pos, const unsigned char *end)
 {
 	uint32_t value = 0;
@@ -228,7 +230,7 @@ static int line_by_steps(const struct python_code *code, uint64_t unit)
 }
 
 /* The table has pairs of bytes: the length of a range of code, and the signed change of the line
- * from the preceding range to this one. -128: this range has no line. Source:
+ * from the preceding range to this one. A change of -128 means that this range has no line. Source:
  * Objects/lnotab_notes.txt of CPython 3.10. */
 static int line_by_ranges(const struct python_code *code, uint64_t unit)
 {
@@ -248,7 +250,7 @@ static int line_by_ranges(const struct python_code *code, uint64_t unit)
 }
 
 /* Each entry begins with a byte that has bit 7 set, 4 bits for the entry's kind, and 3 bits for its
- * number of instructions less 1. All other bytes have bit 7 clear. Source: Objects/locations.md of
+ * number of instructions minus 1. All other bytes have bit 7 clear. Source: Objects/locations.md of
  * CPython (3.11 and later). */
 static int line_by_locations(const struct python_code *code, uint64_t unit)
 {

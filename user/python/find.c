@@ -15,10 +15,11 @@
  * for too long. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
-#define BEHIND_TARGET  128 /* bytes of code behind the highest branch target in the cold part */
+#define BEHIND_TARGET  128 /* bytes behind the highest branch target that belong to the cold part */
 
-/* GCC moves rarely executed code of a function elsewhere (-freorder-blocks-and-partition), where no
- * symbol of a stripped file names it. The function's conditional branches lead there. */
+/* Finds the cold part of the function `eval`. GCC moves rarely executed code of a function
+ * elsewhere (-freorder-blocks-and-partition), where no symbol of a stripped file names it. The
+ * function's conditional branches lead there. */
 static int find_cold_part(const struct elf_image *image, const struct elf_symbol *eval,
 			  uint64_t *ret_start, uint64_t *ret_end)
 {
@@ -71,12 +72,12 @@ static bool may_be_python(const struct map_entry *entry)
 
 /* --- files --- */
 
-/* Addresses are vaddrs. */
+/* What is known of a file. Addresses are virtual addresses as in the file. */
 struct python_file {
 	bool is_python;
 	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type;
 	uint64_t version; /* Py_Version; 0: there is none, as before 3.11 */
-	/* of a version before 3.11, else 0 and NULL: */
+	/* for a version before 3.11; for others 0 and NULL: */
 	uint64_t frame_type;
 	const struct python_layout *layout;
 	uint64_t shift; /* vaddr - file offset of the code */
@@ -84,7 +85,7 @@ struct python_file {
 
 struct python_files {
 	const struct binaries *binaries;
-	struct python_file **at; /* by index of binary; NULL: not read yet */
+	struct python_file **at; /* by binary->index; NULL: not read yet */
 	size_t n;
 };
 
@@ -172,7 +173,8 @@ static int file_of(struct python_files *files, const struct map_entry *entry,
 
 /* --- processes --- */
 
-/* The layout of the file's version in this process. 0; errors of python_layout__check(). */
+/* Finds the layout for the version of the file in this process. 0, or an error as of
+ * python_layout__check(). */
 static int find_layout(pid_t pid, const struct python_file *file, uint64_t bias,
 		       const struct python_layout **ret)
 {

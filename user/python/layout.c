@@ -86,7 +86,8 @@ static const struct python_layout layouts[] = {
 		.instruction = 56,
 		.last = 68, /* is_entry */
 		.last_value = 1,
-		/* the highest byte of stacktop, which is -1 except while the frame calls Python */
+		/* the highest byte of stacktop; stacktop is -1 except while the frame calls
+		 * Python */
 		.depth = 67,
 		.frame_bytes = 72,
 		.instructions = 184,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CPython in another process: where its interpreter is, and what its code objects are called. All
- * that is read there may be forged. So each read has a deadline (proc/memory.h), each length a
- * limit, and an object counts only if its type is that of code objects. */
+ * that is read from that process may be forged. So each read has a deadline (proc/memory.h), each
+ * length a limit, and an object counts only if its type is that of code objects. */
 #ifndef MEMTRACE_PYTHON_PYTHON_H
 #define MEMTRACE_PYTHON_PYTHON_H
 
@@ -13,7 +13,7 @@
 #include "elf/binary.h"
 #include "proc/maps.h"
 
-/* How a code object stores its lines. */
+/* How a code object stores its table of line numbers. */
 enum python_lines {
 	PYTHON_LOCATIONS,   /* from 3.11 on, with columns */
 	PYTHON_LINE_RANGES, /* 3.10 */
@@ -28,13 +28,14 @@ struct python_member {
 
 #define PYTHON_MEMBERS 6
 
-/* Where a version stores things: offsets in bytes. Source: CPython's pycore_runtime.h,
+/* Where a version of CPython stores its data: offsets in bytes. Source: CPython's pycore_runtime.h,
  * pycore_interp.h, pycore_frame.h, cpython/pystate.h, cpython/code.h, cpython/frameobject.h,
  * cpython/unicodeobject.h. */
 struct python_layout {
 	uint32_t version; /* major << 8 | minor */
-	/* Before 3.11 no variable tells the version, and frames are objects. These sizes and
-	 * fields tell this layout from those of other versions. runtime_bytes 0: from 3.11 on. */
+	/* Before 3.11 no variable tells the version, and frames are objects. So the sizes and
+	 * fields below tell this layout from those of other versions. runtime_bytes 0: the version
+	 * is 3.11 or later. */
 	uint16_t runtime_bytes, frame_size, code_size;
 	struct python_member frame_members[PYTHON_MEMBERS], code_members[PYTHON_MEMBERS];
 	/* in _PyRuntime; current 0: the version has no such member */
@@ -43,15 +44,16 @@ struct python_layout {
 	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
-	/* in _PyInterpreterFrame, or in PyFrameObject. last: a byte that is last_value in the last
-	 * frame that a native frame runs; last_is_empty: this last frame belongs to no function.
-	 * depth: a byte that is 0xff if the frame has called native code, not Python; 0: `last`
-	 * alone decides */
+	/* in _PyInterpreterFrame, or in PyFrameObject. One native frame interprets several frames
+	 * of Python. last: a byte that has the value last_value in the last one of these.
+	 * last_is_empty: this last frame belongs to no function. depth: a byte that is 0xff if the
+	 * frame has called native code, not Python; if `depth` itself is 0, `last` alone decides */
 	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
-	uint8_t frame_bytes; /* bytes that are read of a frame */
-	/* PyFrameObject's f_lasti, shifted right by this, is the instruction's number */
+	uint8_t frame_bytes; /* so many bytes are read of a frame */
+	/* f_lasti of PyFrameObject, shifted right by index_shift, is the number of the
+	 * instruction */
 	uint8_t index_shift;
 	/* in PyCodeObject: the first instruction (instructions), or the pointer to the bytes object
 	 * that holds the instructions (code_bytes). The other one is 0 */
@@ -61,9 +63,10 @@ struct python_layout {
 	uint16_t ascii, unicode; /* the text in an ASCII str, and in any other str */
 };
 
-/* The layout of a version. NULL: the version is not known, or is before 3.11. */
+/* Returns the layout of a version. NULL: the version is not known, or is before 3.11. */
 const struct python_layout *python_layout__find(uint32_t version);
-/* The layout of a version before 3.11 by the size of its _PyRuntime. NULL: none is known. */
+/* Returns the layout of the version before 3.11 whose _PyRuntime has this size. NULL: none is
+ * known. */
 const struct python_layout *python_layout__find_old(uint64_t runtime_bytes);
 
 /* Do the types of frames and code objects in the process match layout, which is of a version before
@@ -86,14 +89,14 @@ struct python {
  * it. Opaque. */
 struct python_files;
 
-/* binaries: the known files; other files are ignored. The caller keeps them until
- * python_files__free(). 0 or -ENOMEM. */
+/* Makes an empty cache. binaries: the known files; other files are ignored. The caller keeps
+ * `binaries` until python_files__free(). 0 or -ENOMEM. */
 int python_files__new(const struct binaries *binaries, struct python_files **ret);
 void python_files__free(struct python_files *files);
 
-/* Looks for CPython 3.9 to 3.13 in the process: in a file called python... or libpython... 0;
- * -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11, but the loader has
- * not filled in its pointers yet; other negative errno. */
+/* Looks for CPython 3.9 to 3.13 in the process: in files whose names begin with python or
+ * libpython. 0; -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11, but
+ * the loader has not filled in its pointers yet; other negative errno. */
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 		 struct python *ret);
 
@@ -107,12 +110,12 @@ struct python_code {
 	size_t n_lines;
 	enum python_lines lines_kind;
 	/* addresses of the object's name, of its table of lines, and of its instructions; from 3.11
-	 * on, instead of the last one, the number of instructions */
+	 * on, the third word is the number of instructions instead */
 	uint64_t identity[3];
 };
 
-/* Reads the code object at addr. 0, then the caller clears *ret; -ENOENT: it is not a code object,
- * or an unreasonable one; other negative errno. */
+/* Reads the code object at addr. 0, and then the caller clears *ret; -ENOENT: the object is not a
+ * code object, or is unreasonable; other negative errno. */
 int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 		      struct python_code *ret);
 /* Is the object at addr still the one that was read? 1: yes; 0: no; -EFAULT: no memory is there;
@@ -121,7 +124,7 @@ int python_code__is_same(pid_t pid, const struct python *python, uint64_t addr,
 			 const struct python_code *code);
 void python_code__clear(struct python_code *code);
 
-/* The line of an instruction, 0: none. */
+/* Returns the line of an instruction; 0: none. */
 int python_code__line(const struct python_code *code, uint64_t unit);
 
 #endif

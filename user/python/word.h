@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A word among bytes that were read from another process. */
+/* Reads a word from bytes that were read from another process. */
 #ifndef MEMTRACE_PYTHON_WORD_H
 #define MEMTRACE_PYTHON_WORD_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The 8 bytes at off, which need not be aligned. */
+/* Returns the 8 bytes at off, which need not be aligned. */
 static inline uint64_t python__word(const unsigned char *bytes, size_t off)
 {
 	uint64_t value;

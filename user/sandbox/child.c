@@ -13,9 +13,9 @@
 #include "base/io.h"
 #include "sandbox/gentle.h"
 
-#define MEMORY_BYTES (4ull << 30) /* besides the size of the files */
+#define MEMORY_BYTES (4ull << 30) /* address space of a child, besides the size of the files */
 #define MAX_CPU_S    86400.0
-#define KILLED_MS    2000 /* a killed child that has not ended after this time is left behind */
+#define KILLED_MS    2000 /* a killed child that has not ended after so many ms is left behind */
 
 struct child {
 	pid_t pid;
@@ -40,7 +40,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
 	if (task->gentle_s > 0)
 		gentle__begin(task->gentle_s); /* makes calls that the sandbox forbids */
-	/* The limit includes the files' size: they may be mapped whole, which costs no memory. */
+	/* The limit of address space includes the size of the files, because they may be mapped
+	 * whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
 			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +
 				  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
@@ -95,8 +96,8 @@ static int reap(pid_t pid)
 	pid_t ended = 0;
 	int status = 0;
 
-	/* A child without errors closes the pipe only by exiting. After that a signal does not
-	 * change its status. */
+	/* A child without errors closes the pipe only when it exits. After its exit, a signal does
+	 * not change its status. */
 	kill(pid, SIGKILL);
 	for (int ms = 0; ms < KILLED_MS && !ended; ms++) {
 		ended = waitpid(pid, &status, WNOHANG);

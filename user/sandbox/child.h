@@ -30,12 +30,13 @@ struct child_task {
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
 	void *ctx;
 
-	double patience_s;		      /* limit for the whole task */
-	const struct stream_waiting *waiting; /* NULL: nobody */
-	double gentle_s;	/* how long the child holds back (gentle.h); 0: not at all */
-	size_t max_bytes;	/* the most bytes that the child may write */
-	uint64_t max_memory;	/* of address space, in addition to what fork copies and to the size
-			      * of the files; 0: 4 GiB */
+	double patience_s;		      /* time limit for the whole task */
+	const struct stream_waiting *waiting; /* called while the parent waits; NULL: none */
+	double gentle_s;  /* how long the child holds back (gentle.h); 0: not at all */
+	size_t max_bytes; /* the child may write at most so many bytes */
+	/* bytes of address space that the child may have, in addition to what fork copies and to
+	 * the size of the files; 0: 4 GiB */
+	uint64_t max_memory;
 	void (*in_child)(void); /* for tests, before read; NULL: nothing */
 };
 
@@ -45,13 +46,13 @@ struct child; /* opaque */
  * fork or pipe. */
 int child__start(const struct child_task *task, struct child **ret);
 
-/* The stream of what the child writes; owned by child. */
+/* Returns the stream of what the child writes. The child owns it. */
 struct stream *child__stream(struct child *child);
 
 /* Kills the child, if it has not ended by itself, and frees it. 0: the child reports success;
  * -ENODATA: the file has no data for the task; -EPERM: no sandbox is available here, so nothing was
  * read; -ECHILD: the child failed or was killed; -ETIMEDOUT: the kernel does not end the child,
- * because it waits for data of a file. The child is then left behind, and ends when the data
+ * because the child waits for data of a file. The child is then left behind, and ends when the data
  * come. */
 int child__end(struct child *child);
 

@@ -12,7 +12,7 @@
 
 /* --- what is due --- */
 
-/* a - b; 0: b is larger. Two clocks do not agree to the ns. */
+/* Returns a - b, or 0 if b is larger, because two clocks do not agree to the ns. */
 static uint64_t beyond(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
@@ -79,7 +79,7 @@ void gentle__begin(double for_s)
 {
 	struct gentle_times now = read_clocks();
 
-	/* Else each sleep takes 50 us longer. If it fails, it does. */
+	/* Without this, each sleep takes 50 us longer. A failure has no other effect. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	gentle__init(&here.gentle, now.wall_ns + (uint64_t)(for_s * (double)S), &now);
 	here.due_ns = now.wall_ns + GENTLE_BURST_NS;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Keeps a child that computes for seconds from being felt on a busy machine.
  *
- * If a child computes on a CPU that another process needs, the scheduler gives each of them half of
- * the CPU, and one waits for the other for up to several ms at a time. Low priorities (nice,
+ * If a child computes on a CPU that another process needs, the scheduler gives half of the CPU to
+ * each of them, and one waits for the other for up to several ms at a time. Low priorities (nice,
  * SCHED_IDLE) count only within one cgroup or session. A service and the shell from which memtrace
  * runs are mostly in different ones. Where preemption is lazy, a process that wakes up waits for
  * the next tick of the clock, whatever the priorities are, as long as the child makes no system
  * call.
  *
  * So the child leaves the CPU by itself. After each GENTLE_BURST_NS it offers the CPU to processes
- * that wait (sched_yield()). An offer does not reach other cgroups, so now and then it sleeps for a
- * moment. If it had to wait for the CPU meanwhile, others need this CPU. From then on it sleeps
- * after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends when it has not had
- * to wait in GENTLE_CALM bursts in a row. So others wait for little more than a burst at a time. On
- * idle CPUs the child runs at nearly full speed. */
+ * that wait (sched_yield()). An offer does not reach other cgroups, so now and then the child
+ * sleeps for a moment. If the child has to wait for the CPU, other processes need this CPU. From
+ * then on it sleeps after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends
+ * when it has not had to wait in GENTLE_CALM bursts in a row. So other processes wait for little
+ * more than a burst at a time. On idle CPUs the child runs at nearly full speed. */
 #ifndef MEMTRACE_SANDBOX_GENTLE_H
 #define MEMTRACE_SANDBOX_GENTLE_H
 
 #include <stdint.h>
 
-#define GENTLE_BURST_NS 200000	/* of work without a break */
-#define GENTLE_REST_NS	1000000 /* of CPU time without a sleep */
+#define GENTLE_BURST_NS 200000	/* a burst: the longest work without a break */
+#define GENTLE_REST_NS	1000000 /* the most CPU time without a sleep */
 #define GENTLE_NAP_NS	10000	/* the shortest sleep; a shorter one may end before it begins */
 #define GENTLE_SHARE	5
 #define GENTLE_CALM	20
-/* A longer wait means that others need the CPU. Interrupts make the child wait, too, and after a
- * sleep the CPU itself has to wake up. */
+/* A wait that is longer than this means that others need the CPU. Shorter waits have other causes:
+ * interrupts make the child wait, too, and after a sleep the CPU itself has to wake up. */
 #define GENTLE_WAIT_NS 50000
-#define GENTLE_LATE_NS 500000 /* after a sleep */
+#define GENTLE_LATE_NS 500000 /* the same, for the wait after a sleep */
 
 /* The clocks of a child, ns. */
 struct gentle_times {
@@ -40,22 +40,23 @@ struct gentle {
 	uint64_t until_ns;	     /* CLOCK_MONOTONIC: the child holds back until then */
 	struct gentle_times resumed; /* when the burst began */
 	uint64_t paused_ns;	     /* CLOCK_MONOTONIC: when the last break began */
-	uint64_t asked_ns;	     /* how long it was meant to be; 0: an offer */
-	uint64_t awake_ns;	     /* CPU time since the last sleep */
-	unsigned int calm;	     /* bursts in a row in which the child did not wait */
+	/* how long the last break was meant to be; 0: it only offered the CPU */
+	uint64_t asked_ns;
+	uint64_t awake_ns; /* CPU time since the last sleep */
+	unsigned int calm; /* bursts in a row in which the child did not wait */
 };
 
-/* The first burst begins now. */
+/* Begins the first burst. */
 void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_times *now);
-/* A burst is over. Returns how long to sleep, ns; 0: only offer the CPU. */
+/* Ends a burst. Returns how long to sleep, ns; 0: only offer the CPU. */
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now);
-/* The break is over, and the next burst begins. */
+/* Ends the break, and begins the next burst. */
 void gentle__resume(struct gentle *gentle, const struct gentle_times *now);
 
-/* From now on, gentle__step() makes breaks in this process. To be called before the sandbox is
+/* Makes gentle__step() take breaks in this process from now on. To be called before the sandbox is
  * sealed. for_s: how long the child holds back. */
 void gentle__begin(double for_s);
-/* Makes a break if one is due. Does nothing if this process has not called gentle__begin(). To be
+/* Takes a break if one is due. Does nothing if this process has not called gentle__begin(). To be
  * called after about 20 us of work each time. Takes less than 100 ns if no break is due. */
 void gentle__step(void);
 

@@ -38,12 +38,15 @@
 #define UNDER_ASAN 0
 #endif
 
-#define BEGIN_MS 1000  /* until the child begins to close descriptors */
-#define CLOSE_MS 10000 /* until it has closed them: long, if the parent closed the same ones */
+#define BEGIN_MS 1000 /* how long to wait until the child begins to close descriptors */
+/* how long to wait until it has closed them; closing takes long, if the parent closed the same
+ * ones */
+#define CLOSE_MS 10000
 #define LOOK_US	 200
 
-/* How far a child is, in memory shared with it. While a child has a copy of the descriptor of a
- * probe, the probe stays in place, even if its parent closes the descriptor. */
+/* How far a child is in closing its descriptors. This is kept in memory shared with the child.
+ * While a child has a copy of a probe's descriptor, the probe stays in place, even if the parent
+ * closes its own. */
 enum { FORKED, CLOSING, CLOSED, TOO_LATE };
 
 static atomic_int *progress; /* NULL in a process that sandbox__fork() has not forked */
@@ -57,9 +60,9 @@ static bool has_ended(pid_t pid)
 	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
 }
 
-/* Waits until the child is CLOSED, or has ended; false: it has not even begun. A child that is
- * closing is not killed: if it has the last copy, a kill would leave the breakpoint in place
- * (capture/shield.c). */
+/* Waits until the child is CLOSED, or has ended. Returns false if it has not even begun to close
+ * its descriptors. A child that is closing is not killed: if it has the last copy of a probe's
+ * descriptor, a kill would leave the breakpoint in place (capture/shield.c). */
 static bool wait_closed(pid_t pid)
 {
 	double began = clock__monotonic_s(), ms = 0;
@@ -114,10 +117,11 @@ static bool is_one_of(int fd, const int *fds, size_t n)
 	return false;
 }
 
-/* Closes all descriptors from SANDBOX_FIRST_FD on but fds[0..n) and those of files. Among them are
- * all that hold probes. To close a file may take for ever: FUSE asks its server, and a network file
- * system writes what is left to write. Only files have a position; it is known without asking.
- * False: there is no /proc, or no descriptor left to read it. */
+/* Closes all descriptors from SANDBOX_FIRST_FD on, except fds[0..n) and those of files. All
+ * descriptors that hold probes are among the closed ones. Closing a file may take for ever: FUSE
+ * asks its server, and a network file system writes what is left to write. Only files have a
+ * position, and lseek() tells it without asking the file system. False: there is no /proc, or no
+ * descriptor left to read it. */
 static bool close_all_but_files(const int *fds, size_t n)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
@@ -175,8 +179,8 @@ static int keep_only(const int *fds, size_t n)
 	return 0;
 }
 
-/* fork does not copy shared mappings: a write to one in the child would change the parent's
- * memory. */
+/* Unmaps memory shared with the parent. fork does not copy it: a write to it in the child would
+ * change the parent's memory. */
 static int unmap_shared(void)
 {
 	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
@@ -289,7 +293,8 @@ static int limit_memory(uint64_t more_bytes)
 #define LOAD(at)       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define DENY	       RETURN(SECCOMP_RET_ERRNO | EPERM)
-/* Loads the low half of an argument (little-endian). Descriptors and protections fit into it. */
+/* Loads the low half of an argument (little-endian). Descriptors and protections fit into this
+ * half. */
 #define LOAD_ARG(i) LOAD(offsetof(struct seccomp_data, args) + 8 * (i))
 
 #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), RETURN(SECCOMP_RET_ALLOW)
@@ -310,7 +315,8 @@ static int filter_calls(int out_fd)
 		LOAD(offsetof(struct seccomp_data, arch)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD(offsetof(struct seccomp_data, nr)), /* x32 numbers match none of those below */
+		/* numbers of x32 calls match none of those below */
+		LOAD(offsetof(struct seccomp_data, nr)),
 		ALLOW(SYS_read),
 		ALLOW(SYS_pread64),
 		ALLOW(SYS_lseek),

@@ -17,29 +17,31 @@
 
 /* Like fork__blocked(), for a child that calls sandbox__leave(). Returns in the parent when the
  * child has closed the copies of all descriptors of probes that it got by the fork. Otherwise a
- * probe that the parent closes would stay in place until the child runs, or hangs no more. A child
- * that does not get to this within a second, because it is stopped or gets no CPU, is killed: -1
- * with ETIMEDOUT. */
+ * probe that the parent closes would stay in place until the child closes its copy. A child that
+ * does not begin to close them within a second, because it is stopped or gets no CPU, is killed.
+ * The result is then -1 with ETIMEDOUT. */
 pid_t sandbox__fork(void);
 
-/* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and
- * all others are closed, those that are no files first (closing a file may take for ever, on FUSE
- * or a network file system). Memory shared with the parent is unmapped (libbpf maps the kernel's
- * tables as shared). Root becomes the user nobody. The child has no capabilities and cannot get
- * any; it cannot trace us, and we cannot trace it. The child dies with the thread that forked it,
- * and is the first to be killed when the machine runs out of memory. The caller has blocked all
- * signals before the fork: no handler may run here. parent: the pid of the forking process. Returns
- * 0; after a negative errno the child must not go on. */
+/* First step. Descriptor fds[i] becomes SANDBOX_FIRST_FD + i, for 0 <= i < n. Descriptors 0 to 2
+ * become /dev/null. All others are closed, files last, because closing a file may take for ever (on
+ * FUSE or a network file system). Memory shared with the parent is unmapped (libbpf maps the
+ * kernel's tables as shared). Root becomes the user nobody. The child has no capabilities and
+ * cannot get any. It cannot trace the parent, and the parent cannot trace it. The child dies with
+ * the thread that forked it, and is the first to be killed when the machine runs out of memory. The
+ * caller has blocked all signals before the fork, because no signal handler may run here. parent:
+ * the pid of the forking process. Returns 0; after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
-/* Like sandbox__leave(), but the child keeps its user. If this is root, it has no capabilities. */
+/* Like sandbox__leave(), but the child keeps its user. Even if this is root, the child has no
+ * capabilities. */
 int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
 
-/* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
- * space (no memory limit under AddressSanitizer, which needs terabytes). It can open no files and
- * create no processes. Only the system calls that malloc, libelf and libdw need are allowed:
- * reading and mapping open files, without execution, and writing to out_fd. All others fail with
- * EPERM. Returns 0; after a negative errno the child must not go on. */
+/* Second step. From now on the child has at most cpu_s seconds of CPU time, and at most
+ * memory_bytes of additional address space. (Under AddressSanitizer, which needs terabytes, memory
+ * has no limit.) It can open no files and create no processes. Only the system calls that malloc,
+ * libelf and libdw need are allowed: reading and mapping open files, without execution, and writing
+ * to out_fd. All others fail with EPERM. Returns 0; after a negative errno the child must not go
+ * on. */
 int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd);
 
 #endif

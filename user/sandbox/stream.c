@@ -46,7 +46,7 @@ void stream__free(struct stream *stream)
 	free(stream);
 }
 
-/* Waits for some bytes. Returns their number, 0 at the end, or negative errno. */
+/* Waits for some bytes. Returns their number, 0 at the end of the stream, or negative errno. */
 static ssize_t wait_for(struct stream *stream, void *to, size_t room)
 {
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN};
@@ -77,7 +77,7 @@ static ssize_t wait_for(struct stream *stream, void *to, size_t room)
 	}
 }
 
-/* Long data is read directly into its place, short data through the buffer. */
+/* Reads long data directly into its place, and short data through the buffer. */
 int stream__read(struct stream *stream, void *to, size_t len)
 {
 	for (size_t got = 0, n; got < len; got += n) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads bytes from an untrusted sender: at most a limit of bytes, and none after a deadline. */
+/* Reads bytes from an untrusted sender, but no more than a limit, and none after a deadline. */
 #ifndef MEMTRACE_SANDBOX_STREAM_H
 #define MEMTRACE_SANDBOX_STREAM_H
 
@@ -20,8 +20,9 @@ static inline void stream_waiting__call(const struct stream_waiting *waiting)
 
 struct stream; /* opaque */
 
-/* A stream that reads from fd, which the caller keeps. patience_s: time limit for the whole stream,
- * from now on. max_bytes: limit of all bytes. waiting: NULL for none. Returns 0 or -ENOMEM. */
+/* Makes a stream that reads from fd, which the caller keeps. patience_s: time limit for the whole
+ * stream, from now on. max_bytes: limit for the sum of all bytes. waiting: NULL for none. Returns 0
+ * or -ENOMEM. */
 int stream__new(int fd, double patience_s, const struct stream_waiting *waiting, size_t max_bytes,
 		struct stream **ret);
 void stream__free(struct stream *stream);
