@@ -6,7 +6,7 @@
 #include "pace/internal.h"
 #include "pace/others.h"
 
-#define HARVEST_NS (250 * MS) /* between harvests of ended processes, at least */
+#define HARVEST_NS (250 * MS) /* least time between harvests of ended processes */
 
 /* --- totals --- */
 
@@ -66,7 +66,7 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 	return 0;
 }
 
-/* One harvest for all windows that are over. */
+/* Harvests all windows that are over, at once. */
 void pace__harvest(struct scheduler *sc)
 {
 	struct paced **due = NULL;
@@ -94,8 +94,8 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	double now =
 		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
 
-	/* The interval of a turn is not raised to the one asked for while the turn lasts. So the
-	 * turn is judged by what tracing costs at the present interval. */
+	/* If the interval of a turn is shorter than the one asked for, it stays so while the turn
+	 * lasts. So the turn is judged by what tracing costs at the present interval. */
 	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
@@ -114,8 +114,8 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 }
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for
- * another process's turn counts as a window, however little it costs. (A process may have no other
- * turns than such ones. The last free slot decides whether turns are limited, and this changes
+ * another process's turn counts as a window, however little it costs. (All turns of a process may
+ * be such turns. Whether turns are limited depends on the last free slot, and this changes
  * often.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
@@ -132,9 +132,9 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
-/* The process was held up while its probes were placed, and has made up for the delay in the
- * WINDOWS_SETTLE_NS since then. Its window begins now, and its clock is read now (set_window): its
- * work in the meantime is no part of the window. */
+/* Begins the process's window. The process was held up while its probes were placed, and has made
+ * up for the delay in the WINDOWS_SETTLE_NS since then. This work is no part of the window, so
+ * set_window() reads the process's clock only now. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;
@@ -145,8 +145,8 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	if (!p->windows.continuous && p->start_ns > planned)
 		windows__delay(&p->windows, p->start_ns - planned);
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	/* Tracing began because the process was idle. It is not a window, even if it ends soon,
-	 * because the moment was not chosen at random. */
+	/* If continuous tracing began because the process was idle, it is not a window, even if it
+	 * ends soon: the moment was not chosen at random. */
 	if (pace__is_stretch(sc, p, p->start_ns))
 		pace__restore_interval(sc, p);
 }
@@ -175,8 +175,9 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 	return 0;
 }
 
-/* From here on it takes some 10 ms until no probe is hit any more. The kernel needs several times
- * as long to finish the removal, but other processes' windows do not wait for that. */
+/* Begins to remove the process's probes. After some 10 ms no probe is hit any more. The kernel
+ * needs several times as long to finish the removal, but other processes' windows do not wait for
+ * that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
 	if (p->settling) /* the window has not begun: it begins and ends now, empty */
@@ -189,8 +190,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are its probes out? They are taken to be out if none was hit since the last check. (A process
- * that made no call since then may still have probes, which does no harm.) */
+/* Are the process's probes out? They are taken to be out if none was hit since the last check. (A
+ * process that made no call since then may still have probes, which does no harm.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;

@@ -6,22 +6,24 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS	 (2 * S)     /* at most the budget of this time is saved up */
+#define CREDIT_NS	 (2 * S)     /* the budget of at most so much time is saved up */
 #define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
-#define LEAST_STRETCH_NS (20 * MS)   /* what a stretch that ends early must last to tell anything */
+#define LEAST_STRETCH_NS (20 * MS)   /* a stretch that ends early tells nothing if it is shorter */
 #define STALE_NS	 (1000 * MS) /* if not judged for this time, the stretch is void */
-#define BUSY		 2.5e-3 /* cost of all / wall time: with less no process exceeds a limit */
-#define BACK_OFF_NS	 (5 * S)
-#define MAX_BACK_OFF_NS	 (900 * S)
-#define LASTING_NS	 (30 * S) /* everywhere for this time: the attempt has succeeded */
-#define MIN_CPU_NS	 (2 * MS) /* CPU time used that is worth a window */
+/* cost of all / wall time: below this, no process exceeds a limit */
+#define BUSY		2.5e-3
+#define BACK_OFF_NS	(5 * S)
+#define MAX_BACK_OFF_NS (900 * S)
+#define LASTING_NS	(30 * S) /* probes everywhere for this time: the attempt has succeeded */
+#define MIN_CPU_NS	(2 * MS) /* least CPU time since the last turn for another turn */
 /* Probes are placed everywhere again only if the forecast of their cost is at most CALM times the
  * host's limit, and for each process at most EASY times the process's limit. */
 #define CALM	      0.5
 #define EASY	      0.8
 #define GROWTH_WEIGHT 8
-#define GROWTH_HALF   (256 * 1024.0) /* growth in bytes a second that gets half of that weight */
-/* bytes of growth for a page fault: few, because it may be for memory that was given back */
+#define GROWTH_HALF   (256 * 1024.0) /* growth in bytes a second that gets half of GROWTH_WEIGHT */
+/* A page fault counts as so many bytes of growth. They are few, because the page may be one that
+ * the process had before and gave back. */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
 #define FAVOUR	    4
@@ -159,8 +161,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (Wall time counts where CPU time is less: a
-		 * process that is mostly idle may cost the share of a core, as in windows.h.) */
+		 * whole CPU and tracing costs nothing? (Wall time counts where CPU time is less:
+		 * tracing a process that is mostly idle may cost the same share of a core, as in
+		 * windows.h.) */
 		time = cpu > wall ? cpu : wall;
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many processes share one budget of CPU time: the machine's. This file decides when all processes
- * are traced at once and when in turn, whose turn is next, and when there is budget left. It is
- * arithmetic alone; the caller places and removes the probes.
+/* Many processes share one budget, a part of the machine's CPU time. This file decides when all
+ * processes are traced at once and when in turn, whose turn is next, and when there is budget left.
+ * It is arithmetic alone; the caller places and removes the probes.
  *
  * There are two limits. For all processes together, tracing may cost no more than a share of the
  * machine's CPU time (number of cores times elapsed time). For each process, it may cost no more
@@ -9,34 +9,35 @@
  * are in the code of all processes ("everywhere"), which gives the most exact figures. The first
  * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent. So
  * the start of a program, which allocates in a burst, does not exceed the limit. The second limit
- * is judged over stretches of half a second. A process that is idle for most of a stretch may cost
- * that share of a core instead.
+ * is judged over stretches of half a second. If the process used less CPU time than a stretch
+ * lasted, the limit is the same share of the stretch's wall time.
  *
  * When a limit is exceeded, probes are removed from the code of all processes. From then on, a few
- * processes at a time have probes, for a window each (windows.h, which keeps the process's own
- * limit). The host's debt is the cost of tracing so far, less the allowed share of the machine's
- * CPU time so far. No window is opened while the sum of this debt and the further cost expected of
- * open windows is above zero. So the windows together keep the limit on average.
+ * processes at a time have probes, for a window each. (windows.h keeps the limit of each process.)
+ * The host's debt is the cost of tracing so far, less the allowed share of the machine's CPU time
+ * so far. No window is opened while the sum of this debt and the further cost expected of open
+ * windows is above zero. So the windows together keep the limit on average.
  *
  * Whose turn it is: a process that has used no CPU time since its last turn has allocated nothing,
- * and gets no turn. Of the others, the next is the one with the largest product of weight and time
- * since its last turn. A process of weight w gets w times as many turns as one of weight 1, and
- * every process gets turns. The weight is 1, up to 8 more for growth (resident set and page faults,
- * read from outside) and up to 2 more for CPU time.
+ * and gets no turn. Of the other processes, the next is the one with the largest product of weight
+ * and time since its last turn. A process of weight w gets w times as many turns as one of weight
+ * 1, and every process gets turns. The weight is 1, plus up to 8 for growth (the kernel's counts of
+ * resident memory and page faults), plus up to 2 for CPU time.
  *
  * A favoured process (scheduler__favour()) has FAVOUR times that weight. So it gets more of the
  * turns that the limit allows, and the others still get some.
  *
- * If tracing a process is cheap, its probes stay when its window ends. But such a turn is limited
- * to HOST_LONGEST_TURN_NS if others wait for a turn and either no slot is free or the limit is
- * reached. A nearly idle process may cost a few per cent of a core, and some such processes
- * together can use up the whole budget.
+ * If tracing a process is cheap, its probes stay when its window ends. But its turn is limited to
+ * HOST_LONGEST_TURN_NS while the host's limit is exceeded. The turn is also limited while other
+ * processes wait for a turn and no slot is free, or if for some time the budget allowed no window.
+ * The reason: a nearly idle process may cost a few per cent of a core, and some nearly idle
+ * processes together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
  * would exceed its own limit. The forecast is the sum over processes of their cost per CPU time,
  * learnt in their windows, times the CPU time that they use now. The forecast leaves out processes
  * that are not traced but run code that has probes. The cost of these processes shows only when the
- * return is tried. So each attempt that fails doubles the time to the next. */
+ * return is tried. So each attempt that fails doubles the time to the next attempt. */
 #ifndef MEMTRACE_PACE_HOST_H
 #define MEMTRACE_PACE_HOST_H
 
@@ -59,13 +60,14 @@ struct host {
 	double debt_ns; /* cost so far less the budget so far; negative: budget is left */
 	double rate;	/* cost per wall ns between the last two bookings */
 	struct thinning_costs last; /* parts of the cost between the last two bookings;
-				     * last_samples_ns: samples_ns when last booked */
+				     * last_samples_ns: `samples_ns` at the last booking */
 	double last_samples_ns;
-	/* while probes are everywhere: the factor for the samples of all processes (a process with
-	 * a larger factor of its own keeps its own) */
+	/* while probes are everywhere: the factor of the sampling intervals of all processes. A
+	 * process whose own factor is larger keeps its own factor */
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: they must not
-	 * come back before this time. back_off_ns: return_ns less the time of the removal */
+	 * come back before this time. back_off_ns: return_ns less the time when probes were
+	 * removed */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
@@ -73,23 +75,24 @@ struct host {
 	unsigned n_returns;
 };
 
-/* One process of the host's. All zero: nothing is known. */
+/* One process of the host. All zero: nothing is known. */
 struct host_process {
-	/* When the stretch began by which the process is judged, and its totals then. */
+	/* The begin of the stretch over which the process is judged, and the process's totals
+	 * then. */
 	uint64_t since_ns;
 	double cost_ns, samples_ns, cpu_ns;
 	/* Learnt. */
 	bool known;
-	double share;	    /* cost / CPU time while it is traced, if known is set */
+	double share;	    /* cost / CPU time while the process is traced, if `known` is set */
 	double cpu_rate;    /* CPU time per wall time, smoothed */
 	double growth_rate; /* bytes per s that became resident, smoothed */
-	/* Times of the last readings, and what was read then. */
-	uint64_t watched_ns, read_ns; /* of its CPU time; of its size (0: none yet) */
+	/* The last readings of the process's CPU time (watched_*) and of its size (the others). */
+	uint64_t watched_ns, read_ns; /* times of the readings; 0: none yet */
 	double watched_cpu_ns;
-	bool is_idle; /* it had used almost no CPU time then */
+	bool is_idle; /* it used almost no CPU time before the last reading */
 	uint64_t rss_bytes, faults;
 	bool favoured;
-	/* When its last turn ended, or when it was added, and its CPU time then. */
+	/* When the process's last turn ended, or when it was added, and its CPU time then. */
 	uint64_t turn_ns;
 	double turn_cpu_ns;
 };
@@ -98,30 +101,31 @@ struct host_process {
 void host__begin(struct host *host, double budget, double own, unsigned cpus, uint64_t now_ns,
 		 double cost_ns);
 
-/* Books the time since the last booking; cost_ns is the machine's total at now. */
+/* Books the time and the cost since the last booking. cost_ns: the machine's total cost at
+ * now_ns. */
 void host__book(struct host *host, uint64_t now_ns, double cost_ns);
 
 /* Does tracing cost so much that processes must be judged? */
 bool host__is_busy(const struct host *host);
-/* Is the host's limit exceeded? Only while probes are everywhere. */
+/* Is the host's limit exceeded? */
 bool host__is_over(const struct host *host);
-/* Call it after a booking if the host's limit is exceeded. Can tracing everywhere continue, if need
- * be with all samples farther apart? */
+/* Can tracing everywhere continue, if need be with all samples farther apart? Call it after a
+ * booking if the host's limit is exceeded. */
 bool host__coarsen(struct host *host, uint64_t now_ns);
 /* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
- * more often, with its totals at now. samples_ns: the part of the cost that samples took. thinning:
- * how far apart the process's samples are. If the limit is exceeded, and samples farther apart can
- * still help, they are put farther apart, and the result is false. */
+ * more often, with the process's totals at now_ns. samples_ns: the part of the cost that samples
+ * took. thinning: how far apart the process's samples are. If the limit is exceeded, and samples
+ * farther apart can still help, they are put farther apart, and the result is false. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);
 
-/* The probes are being removed everywhere: learns from the stretch so far if it has lasted 20 ms,
- * because the process may have become busy just now. */
+/* Learns from the unfinished stretch if it has lasted 20 ms: the process may have become busy only
+ * in this stretch. Call it when the probes are removed everywhere. */
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 
-/* The probes have been removed everywhere; they are everywhere again. */
+/* Notes that the probes have been removed everywhere (left), or are everywhere again (returned). */
 void host__left(struct host *host, uint64_t now_ns);
 void host__returned(struct host *host, uint64_t now_ns);
 
@@ -129,35 +133,37 @@ void host__returned(struct host *host, uint64_t now_ns);
  * since from_ns. */
 bool host__was_everywhere(const struct host *host, uint64_t from_ns, uint64_t to_ns);
 
-/* Learns from a window what tracing the process costs. cost_ns, cpu_ns: in the window. */
+/* Learns from a window what tracing the process costs. cost_ns, cpu_ns: cost and CPU time of the
+ * window. */
 void host_process__learn(struct host_process *process, double cost_ns, double cpu_ns);
-/* The process's turn is over, or the process is a new one. */
+/* Notes that the process's turn is over, or that the process is new. */
 void host_process__end_turn(struct host_process *process, uint64_t now_ns, double cpu_ns);
 
-/* Notes a process's CPU time, read from outside. Has it used any, so that its size should be
- * read? */
+/* Notes the process's CPU time, as the kernel counts it. Has the process used any since the last
+ * reading, so that its size should be read? */
 bool host_process__watch(struct host_process *process, uint64_t now_ns, double cpu_ns);
-/* Notes its size, read from outside. */
+/* Notes the process's resident set and page faults, as the kernel counts them. */
 void host_process__watch_size(struct host_process *process, uint64_t now_ns, uint64_t rss_bytes,
 			      uint64_t faults);
 
-/* How urgent its next turn is; 0: it needs none. */
+/* Returns how urgent the process's next turn is; 0: it needs no turn. */
 double host_process__urgency(const struct host_process *process, uint64_t now_ns);
 
 #define HOST_LONGEST_TURN_NS 2000000000ull
 
-/* How long a turn may be while n_waiting other processes wait for n_slots slots:
- * HOST_LONGEST_TURN_NS at most; UINT64_MAX: none waits. */
+/* Returns how long a turn may be while n_waiting other processes wait for n_slots slots: at most
+ * HOST_LONGEST_TURN_NS. UINT64_MAX: no process waits. */
 uint64_t host__turn_ns(size_t n_waiting, size_t n_slots);
 
 /* May a window be opened now? pending_ns: the further cost that is expected of open windows. */
 bool host__may_open(const struct host *host, double pending_ns);
 
-/* Adds to *sum what tracing the process all the time would cost, per wall ns. Would this cost
- * exceed the process's own limit? */
+/* Adds to *sum what tracing the process all the time would cost, per wall ns. Would this cost be
+ * more than EASY (host.c) times the process's own limit? */
 bool host_process__forecast(const struct host_process *process, const struct host *host,
 			    double *sum);
-/* Is it time to trace everywhere again? over: one process would exceed its own limit. */
+/* Is it time to trace everywhere again? over: host_process__forecast() returned true for a
+ * process. */
 bool host__may_return(const struct host *host, uint64_t now_ns, double forecast, bool over);
 
 #endif

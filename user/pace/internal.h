@@ -29,13 +29,13 @@ static inline bool paced__is_kept(const struct paced *p)
 
 /* --- edges.c --- */
 
-/* Totals of a process: the one place where they are read. */
+/* Reads the totals of a process. Totals are read nowhere else. */
 void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu);
 double pace__machine_cost_ns(struct scheduler *sc);
 /* Adds the time and the machine's cost since the last call to the host's account. */
 void pace__book(struct scheduler *sc);
-/* Windows of several processes at a time cost more than one by one. Adds this extra cost. Call it
- * before the number of processes with windows of their own changes. */
+/* Adds the extra cost that windows of several processes at a time have over windows one by one.
+ * Call it before the number of processes with windows of their own changes. */
 void pace__note_others(struct scheduler *sc);
 void pace__note_felt(struct scheduler *sc, struct paced *p);
 
@@ -44,8 +44,8 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 /* Calls ops->harvest() for all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
-/* The factor of a process's sampling interval while it is traced continuously: the larger one of
- * its own factor and the factor for all processes. */
+/* Returns the factor of the sampling interval of a process that is traced continuously: its own
+ * factor or, if that is larger, the factor for all processes. */
 double pace__factor(const struct scheduler *sc, const struct paced *p);
 /* For a process that is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);
@@ -55,7 +55,7 @@ bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_
  * errno: there is nothing to place them on. */
 int pace__open_window(struct scheduler *sc, struct paced *p);
 void pace__begin_window(struct scheduler *sc, struct paced *p);
-/* Begins to take the probes out. end_ns: when the window was over. */
+/* Begins to remove the process's probes. end_ns: when the window was over. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns);
 void pace__end_close(struct scheduler *sc, struct paced *p);
 /* Ends all windows whose probes are out by now, and harvests them together. */
@@ -63,22 +63,23 @@ void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
 /* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
-/* When pace__step() or another step is due for the process's window. */
+/* Returns when pace__step() or another step is due for the process's window. */
 uint64_t pace__due_ns(const struct paced *p);
 
 /* --- favours.c --- */
 
 /* Ends favours whose time is over. Returns when the next one ends; UINT64_MAX: there is none. */
 uint64_t pace__end_favours(struct scheduler *sc);
-/* The process has ended: another one may be favoured. */
+/* Ends the favour of a process that has ended, if it has one. Another process may then be
+ * favoured. */
 void pace__forget_favour(struct scheduler *sc, struct paced *p);
 
 /* --- shared.c --- */
 
 /* Does what is due. Returns when something is due again. */
 uint64_t shared__keep(struct scheduler *sc);
-/* Removes the probes from the code of all processes. end_ns: what they saw after this time does not
- * count. */
+/* Removes the probes from the code of all processes. end_ns: what the probes saw after this time
+ * does not count. */
 void shared__leave(struct scheduler *sc, uint64_t end_ns);
 
 #endif

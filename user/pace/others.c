@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/others.h"
 
-/* Measured (docs/overhead.md, "Beside other tracers") as the mean of an allocating and a freeing
- * call; only returns of the first are trapped. */
+/* Arguments of others__share() are multiplied by these. Measured (docs/overhead.md, "Beside other
+ * tracers") as the mean of an allocating and a freeing call. Only returns of the allocating call
+ * are trapped. */
 #define TRAPPED 0.21
 #define VISITED 0.06
 #define RUN	0.14
@@ -16,7 +17,7 @@ double others__note(struct others *o, const struct others_counts *counts, double
 {
 	double looks = (double)(counts->looks - o->counts.looks);
 
-	/* Without a new look, the others are taken to be those of the last one. */
+	/* Without a new look, the other probes are taken to be those of the last look. */
 	if (looks > 0)
 		o->share = others__share((double)(counts->trapped - o->counts.trapped) / looks,
 					 (double)(counts->visited - o->counts.visited) / looks,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the probes of others on the same functions add to the cost of a call. */
+/* Estimates what other probes on the same function add to the cost of a call: probes of other
+ * tracers, and probes for other processes. */
 #ifndef MEMTRACE_PACE_OTHERS_H
 #define MEMTRACE_PACE_OTHERS_H
 
@@ -12,22 +13,25 @@ struct others_counts {
 
 /* All zero at first. */
 struct others {
-	struct others_counts counts; /* at the last call of others__note() */
-	double calls_ns;	     /* the same */
-	double share; /* what a call costs more, as a share of its own cost: at the last looks */
-	double ns;    /* what all calls so far cost more */
+	struct others_counts counts; /* totals at the last call of others__note() */
+	double calls_ns;	     /* likewise */
+	double share; /* extra cost of a call / its cost without other probes, at the last looks */
+	double ns;    /* extra cost of all calls so far */
 };
 
-/* What a call costs more, as a share of its own cost. trapped: the others' probes make the kernel
- * trap returns that would not be trapped without them (a share of all calls). visited: how many
- * probes for other processes are on the function. run: how many probes whose program runs, too. */
+/* Returns the extra cost of a call, divided by its cost without other probes. trapped: the share of
+ * calls whose return the kernel traps only because of other probes. visited: how many probes for
+ * other processes are on the function. run: how many other probes on it run their program for this
+ * process. */
 double others__share(double trapped, double visited, double run);
 
-/* counts, calls_ns: totals of now; calls_ns is what all calls cost by the calibration, which was
- * measured without other tracers. Returns what the calls cost more, in nanoseconds, in all. */
+/* Returns the extra cost of all calls so far, in nanoseconds. counts, calls_ns: present totals.
+ * calls_ns is the cost of all calls by the calibration, which was measured without other
+ * tracers. */
 double others__note(struct others *others, const struct others_counts *counts, double calls_ns);
 
-/* The same as % of what they cost by the calibration; 0 if there were no calls. */
+/* Returns the extra cost of all calls so far, as % of their cost by the calibration; 0 if there
+ * were no calls. */
 double others__pct(const struct others *others);
 
 #endif

@@ -8,7 +8,7 @@
 #define SPARE_EVERY_NS (200 * MS)
 #define QUIET_NS       (200 * MS) /* no window opens in this time after scheduler__is_quiet() */
 
-/* --- own: each by its windows alone --- */
+/* --- own: each process by its windows alone --- */
 
 double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns)
 {
@@ -64,8 +64,8 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
 	due = pace__due_ns(p);
-	/* A window is due, but may not be opened yet: too many links of old probes are still being
-	 * closed. */
+	/* If a window is due here, it cannot be opened yet: too many links of old probes are still
+	 * being closed, or scheduler__is_quiet() was called just now. */
 	return due > now ? due : now + CLOSED_LOOK_NS;
 }
 
@@ -175,7 +175,7 @@ void scheduler__note(struct scheduler *sc, struct paced *p)
 		pace__read_totals(sc, p, &cost, &cpu);
 }
 
-/* The process's last window, if it has one, ends now. */
+/* Ends the process's last window, if it has one. */
 static void end_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc);

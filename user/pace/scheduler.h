@@ -19,10 +19,10 @@
 #include "pace/host.h"
 #include "pace/windows.h"
 
-#define PACE_SLOTS 8 /* shared: windows at a time */
+#define PACE_SLOTS 8 /* shared: at most so many windows at a time */
 
-/* Favoured processes: their number at a time, the length of a favour, and the time after which a
- * process may be favoured again. */
+/* Favoured processes: their largest number at a time, the length of a favour, and the time after a
+ * favour in which the process cannot be favoured again. */
 #define PACE_FAVOURED	    4
 #define PACE_FAVOUR_NS	    600000000000ull
 #define PACE_FAVOUR_REST_NS 3600000000000ull
@@ -51,8 +51,8 @@ struct paced {
 	double open_cost_ns, open_cpu_ns;   /* totals when its window was opened, */
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last harvested */
 	double noted_cost_ns, noted_felt_ns;
-	/* shared: when its costs were last looked at while little was to do, and the totals then;
-	 * 0: not since it was */
+	/* shared: when watch_calm() last read the process's totals, and the totals then.
+	 * calm_since_ns: 0 if it has not read them since tracing last cost much */
 	uint64_t calm_since_ns;
 	double calm_cost_ns, calm_samples_ns, calm_cpu_ns;
 };
@@ -69,14 +69,14 @@ struct pace_ops {
 	 * NULL. */
 	void (*note_totals)(void *ctx, struct paced *process, uint64_t now_ns, double cpu_ns,
 			    double cost_ns);
-	/* Number of calls that its probes have seen, as of the last totals. */
+	/* Number of calls that the process's probes have seen, as of the last read_totals(). */
 	uint64_t (*calls)(void *ctx, struct paced *process);
 	/* true: no thread of the process runs, and none waits for a CPU */
 	bool (*sleeps)(void *ctx, struct paced *process);
-	/* CPU time that the machine was idle so far, all CPUs. 0 or negative errno. */
+	/* Idle time of the machine so far, added up over all CPUs. 0 or negative errno. */
 	int (*machine_idle_ns)(void *ctx, uint64_t *ret_ns);
 
-	/* May its probes be put in place now? false: too many old probes are still being
+	/* May the process's probes be put in place now? false: too many old probes are still being
 	 * removed. */
 	bool (*can_open)(void *ctx, struct paced *process);
 	/* Puts the process's own probes in place. It may set process->cut: the probes are then
@@ -84,7 +84,7 @@ struct pace_ops {
 	int (*open)(void *ctx, struct paced *process);
 	/* Begins to remove the process's own probes. */
 	void (*begin_close)(void *ctx, struct paced *process);
-	/* Have all its probes gone? */
+	/* Have all the process's own probes gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);
 	/* Tells when the process's window begins and when it is over. start_ns: the window begins
 	 * now, and the process's clock is to be read. (For the first window, start_ns is when
@@ -92,22 +92,23 @@ struct pace_ops {
 	 * window begins. Calls from then on belong to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
-	/* Harvests windows that are over, or pieces of windows, from start_ns to end_ns. The
-	 * processes are in no order, and the function may sort them. */
+	/* Harvests windows that are over, or pieces of windows, from each process's start_ns to its
+	 * end_ns. The processes are in no order, and the function may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
-	/* Called for counts of its probes since the last harvest that belong to no window. */
+	/* Skips what the process's probes have counted since the last harvest: it belongs to no
+	 * window. */
 	void (*pass_over)(void *ctx, struct paced *process);
 	/* Was a window of the process harvested? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
-	/* Sets its sampling interval by the cost and CPU time of its window, or of a piece of the
-	 * window. Returns the new interval / the interval asked for. */
+	/* Sets the process's sampling interval by the cost and CPU time of its window, or of a
+	 * piece of the window. Returns the new interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
 	/* Sets the sampling interval to factor times the one asked for, or to more if the process
 	 * holds too many samples for a factor below 1. Returns the new interval / the interval
-	 * asked for. The process's window is, or has become, continuous tracing, so it is not
-	 * a sample of other times. */
+	 * asked for. Called when the process's window is, or has become, continuous tracing, which
+	 * does not stand for times without probes. */
 	double (*restore_interval)(void *ctx, struct paced *process, double factor);
-	/* Reads the contents of all its blocks once more, at the end. */
+	/* Reads the contents of all the process's blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
 
 	/* Shared only. What all probes have cost the machine so far, and the part of this cost that
@@ -118,32 +119,32 @@ struct pace_ops {
 	void (*pause_all)(void *ctx);
 	bool (*all_gone)(void *ctx);
 	int (*resume_all)(void *ctx);
-	/* Read from outside: a process's CPU time; its resident set and page faults. 0 or negative
-	 * errno. */
+	/* As the kernel counts them: a process's CPU time; its resident set and page faults. 0 or
+	 * negative errno. */
 	int (*watch)(void *ctx, struct paced *process, double *ret_cpu_ns);
 	int (*watch_size)(void *ctx, struct paced *process, uint64_t *ret_rss_bytes,
 			  uint64_t *ret_faults);
 };
 
 struct pace_limits {
-	/* share of its own CPU time that tracing may cost a process, 0..1. aim: in windows; steady:
-	 * continuous tracing */
+	/* share of a process's own CPU time that tracing may cost it, 0..1. aim: in windows;
+	 * steady: in continuous tracing */
 	double aim, steady;
 	bool shared;
-	double own;  /* shared: share of its own CPU time for one process, while probes are
-		      * everywhere, */
-	double host; /* and share of the machine's CPU time for all together; 0: no limit */
-	/* as aim, for a favoured process. If it is no larger than aim, such a process gets more
-	 * turns (shared), but no larger share. 0: no process is favoured */
+	double own;  /* shared: like `steady`, but while probes are everywhere */
+	double host; /* shared: share of the machine's CPU time that tracing all processes may cost;
+		      * 0: no limit */
+	/* like `aim`, for a favoured process. If `favour` is no larger than `aim`, a favoured
+	 * process gets more turns (shared), but no larger share. 0: no process is favoured */
 	double favour;
 	unsigned cpus;
 	double spare; /* own: share of one core that the machine left idle before the run, 0..1 */
-	/* In continuous tracing, the sampling interval may become this many times the one asked
-	 * for, at least and at most. 0: 1 */
+	/* the smallest and the largest factor by which the sampling interval asked for may be
+	 * multiplied in continuous tracing. 0 counts as 1 */
 	double least_thinned, most_thinned;
-	/* returns are trapped for samples only, not for all calls */
+	/* only the returns of sampled calls are trapped, not those of all calls */
 	bool arms_returns;
-	uint64_t period_ns; /* for tests: about the time from window to window; 0: a second */
+	uint64_t period_ns; /* for tests: about the time from one window to the next; 0: a second */
 };
 
 struct scheduler {
@@ -151,17 +152,18 @@ struct scheduler {
 	void *ctx;
 	struct pace_limits limits;
 	bool begun, stopped;
-	/* processes that have not ended, or have a window that is due; the owners' */
+	/* processes that have not ended, or have a window that is due. The objects belong to their
+	 * owners */
 	struct paced **processes;
 	size_t n, room;
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
 	size_t n_favoured;
-	/* shared: the next look at processes that cost little, and until when no sample comes
-	 * closer than asked for */
+	/* shared: when watch_calm() next looks at processes that cost little; no samples are closer
+	 * than asked for before fine_after_ns */
 	uint64_t calm_look_ns, fine_after_ns;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
-	/* when spare was last measured; idle time of the machine until then; when to measure it
+	/* when `spare` was last measured; idle time of the machine until then; when to measure it
 	 * next */
 	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	/* shared */
@@ -171,56 +173,59 @@ struct scheduler {
 	size_t n_open;
 	bool was_busy, returning;
 	uint64_t calm_ns; /* when tracing everywhere last cost little */
-	/* when to do these again */
+	/* when the run began; when these are due: a tick, a check whether probes may be everywhere
+	 * again, a harvest, and a harvest of pieces */
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns;
 	uint64_t rest_ns;    /* no window is opened before this time; also for own */
 	uint64_t turn_ns;    /* how long a turn may be at present */
-	unsigned full_ticks; /* ticks in a row in which others waited for a slot */
-	size_t watch_next;   /* the process at which the next round begins */
+	unsigned full_ticks; /* ticks in a row in which a process waited for a window, and no slot
+			      * was free or the host's budget allowed no window */
+	size_t watch_next;   /* watch_some() goes on at this process */
 	size_t n_due;	     /* windows of ended processes that are not harvested yet */
 };
 
-/* The run begins; shared: with probes everywhere. scheduler is all zero. */
+/* Begins the run; shared: with probes everywhere. The scheduler must be all zero. */
 void scheduler__begin(struct scheduler *scheduler, const struct pace_ops *ops, void *ctx,
 		      const struct pace_limits *limits);
 /* Frees what the scheduler holds; the processes stay their owners'. */
 void scheduler__free(struct scheduler *scheduler);
 
-/* Adds a process. own: its probes are in place. start_ns: when tracing it began. 0 or -ENOMEM. */
+/* Adds a process. own: the process's probes must be in place. start_ns: when tracing the process
+ * began. 0 or -ENOMEM. */
 int scheduler__add(struct scheduler *scheduler, struct paced *process, void *owner, uint64_t seed,
 		   uint64_t start_ns);
 
 /* Does what is due. Returns when something is due again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
-/* Do the limits allow that any process has more windows than others? */
+/* Do the limits allow any process more windows than the others have? */
 bool scheduler__may_favour(const struct scheduler *scheduler);
 
-/* The process gets more windows from now on, for PACE_FAVOUR_NS: tracing may cost it limits.favour,
- * and with shared probes it gets several times as many turns. The host's limit stays as it is. 0;
- * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than the process has;
- * -EALREADY: it is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY:
- * PACE_FAVOURED others are favoured; -ESRCH: it has ended. */
+/* Gives the process more windows for PACE_FAVOUR_NS: tracing may cost it limits.favour, and with
+ * shared probes it gets several times as many turns. The host's limit stays as it is. 0; -ENOTSUP:
+ * limits.favour or the limits as a whole allow no more windows than the process has; -EALREADY: it
+ * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED others
+ * are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
 /* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
  * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
-/* Share of one core, 0..1, that the machine left idle in wall_ns. idle_before_ns, idle_ns: its idle
- * time before and after. The kernel includes the time of waiting for a disk, so idle time can go
- * backwards: that counts as 0. */
+/* Returns the share of one core, 0..1, that the machine left idle in wall_ns. idle_before_ns,
+ * idle_ns: the machine's idle time before and after. The kernel includes the time of waiting for a
+ * disk, so idle time can go backwards: that counts as 0. */
 double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns);
 
 /* Is a window open, or are its probes being placed or removed? */
 bool scheduler__has_window(const struct scheduler *scheduler);
 
-/* Call it before long work, during which the caller calls nothing here. A window that is open now
- * would last longer by that time. Is no window open? No window begins for 200 ms after each call of
- * this function. */
+/* Is no window open? Call it before long work during which the caller does not call
+ * scheduler__keep(): a window that is open would last until that work is done. No window begins for
+ * 200 ms after each call of this function. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
-/* The process has ended, and its last window ends with it. The process stays known until
+/* Notes that the process has ended, and ends its last window. The process stays known until
  * scheduler__forget(), so that its last window can be harvested before. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
@@ -229,16 +234,17 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
  * profiles of these processes are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
-/* Other code has removed all probes at when_ns. Windows that were open are void, because the ends
- * of their blocks were not seen. Continuous tracing counts up to when_ns. Which of its blocks are
- * left is judged by what can be read now. All probes are put back as after a gap. */
+/* Discards what is void after other code has removed all probes, at when_ns. Windows that were open
+ * are void, because the ends of their blocks were not seen. Continuous tracing counts up to
+ * when_ns. What can be read now decides which blocks of continuous tracing are left. All probes are
+ * put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
-/* The run is over: harvests the last window of each process, and reads the contents of all blocks
- * once more. */
+/* Ends the run: harvests the last window of each process, and reads the contents of all blocks once
+ * more. */
 void scheduler__stop(struct scheduler *scheduler);
 
-/* Shared: cost of the probes of all processes since the beginning, as felt, ns. */
+/* Shared only. Returns the felt cost of the probes of all processes since the beginning, ns. */
 double scheduler__machine_cost_ns(struct scheduler *scheduler);
 
 /* Must missing probes of the process be put in place now? false: they are placed for its next

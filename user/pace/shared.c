@@ -3,34 +3,35 @@
 
 #include <math.h>
 
-#define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much, */
-/* and in the first second of the run, or since it costs much: some processes only allocate from
- * their start on, or from the moment on at which work comes */
+#define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much */
+/* The tick in the first second of the run, and in the first second in which tracing costs much: a
+ * process may begin to allocate at its start, or at the moment when work comes. */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
-/* each process makes a tick longer by this: no more than 5,000 are checked a second */
+/* Each process makes a tick longer by this: no more than 5,000 processes are checked a second. */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
-#define CLOCKS_A_TICK 256	  /* processes whose CPU time is read, in turn, */
-#define WATCH_IDLE_NS (1000 * MS) /* the time between two readings if it used none */
-#define SIZES_A_TICK  64	  /* and whose size is read, if they have used some */
-#define OFFERS_A_TICK 4		  /* the most processes that are offered a turn in a tick */
-#define FULL_TICKS    5		  /* after this many full ticks in a row there is no room */
-#define ATTACH_NS     (40 * MS)	  /* time to open a window, or to close some, at most */
+#define CLOCKS_A_TICK 256	  /* processes whose CPU time is read in a tick, in turn */
+#define WATCH_IDLE_NS (1000 * MS) /* between two readings of the CPU time of an idle process */
+#define SIZES_A_TICK  64	  /* processes whose size is read in a tick: they used CPU time */
+#define OFFERS_A_TICK 4		  /* at most so many processes are offered a turn in a tick */
+#define FULL_TICKS    5		  /* after so many full ticks in a row, turns are limited */
+#define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the
  * file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
-/* after finer samples than asked for cost the host too much, none are tried for so long */
+/* If samples closer than asked for cost the host too much, they are not tried again for this
+ * time. */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)	   /* probes that were removed so long ago were removed by others */
-#define PIECE_NS      (2000 * MS)  /* a piece of a long window */
+#define LATE_NS	      (10 * MS)	   /* other code removed probes that were removed so long ago */
+#define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same, where probes are everywhere */
 
-/* Harvests long windows piece by piece, because the ledger knows a block only after a harvest. Not
- * for a process that was traced continuously from its beginning: the kernel's tables have
- * everything. */
+/* Harvests the last piece of each long window, because the ledger knows a block only after a
+ * harvest. Leaves out processes that were traced continuously from their beginning: the kernel's
+ * tables have everything. */
 static void take_pieces(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -83,8 +84,9 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 			continue;
 		p->calm_since_ns = 0;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* What is open now may have lasted minutes, and says little of the present. Neither
-		 * do the totals if the probes were removed some time ago. */
+		/* Continuous tracing may have lasted minutes, so its mean cost says little about
+		 * the present. The present totals say little, too, if the probes were removed some
+		 * time ago. */
 		if (!late)
 			host_process__end_stretch(turn, pace__now_ns(sc), cost, cpu);
 		windows__cut(&p->windows, end, cost, cpu,
@@ -113,8 +115,8 @@ static bool own_are_gone(struct scheduler *sc)
 	return true;
 }
 
-/* Puts the probes back everywhere. No process has probes of its own any more, because a call that
- * hits two probes counts twice. */
+/* Puts the probes back everywhere. Call it when no process has probes of its own any more, because
+ * a call that hits two probes counts twice. */
 static void come_back(struct scheduler *sc)
 {
 	int rc = sc->ops->resume_all(sc->ctx);
@@ -156,8 +158,9 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* While probes are everywhere and cost little: may samples come closer than asked for? Seldom, and
- * without a limit that could be exceeded meanwhile: a machine has hundreds of such processes. */
+/* While probes are everywhere and cost little: lets samples come closer than asked for, where they
+ * still cost little. Looks at a process seldom: a machine has hundreds of processes that cost
+ * little, and none of them can exceed a limit meanwhile. */
 static void watch_calm(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -184,7 +187,7 @@ static void watch_calm(struct scheduler *sc)
 								 samples,
 							 sc->host.own},
 				now);
-		/* It may hold too many samples by now, or the tables may be full. */
+		/* The process may hold too many samples by now, or the tables may be full. */
 		if (thinning->factor < 1)
 			pace__restore_interval(sc, p);
 		p->calm_since_ns = now;
@@ -285,7 +288,7 @@ static void close_turns(struct scheduler *sc)
 	}
 }
 
-/* The further cost that is expected of open windows. */
+/* Returns the further cost that is expected of open windows. */
 static double pending_ns(const struct scheduler *sc, uint64_t now)
 {
 	double sum = 0;
@@ -304,8 +307,8 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 	return sum;
 }
 
-/* The most urgent process without a window, or NULL. *ret_n: number of processes that wait for
- * one. */
+/* Returns the most urgent process without a window, or NULL. *ret_n: number of processes that wait
+ * for a window. */
 static struct paced *choose(struct scheduler *sc, uint64_t now, size_t *ret_n)
 {
 	struct paced *best = NULL;
@@ -354,10 +357,11 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
-/* How long the turn of a process that is traced cheaply may be. It has no limit while there is room
- * for the turns of others and the host's limit is not exceeded. (A few cheap processes together can
- * exceed the host's limit. But after a single expensive window, too, there is no room for a moment,
- * and this alone must not limit turns. So turns are limited only after FULL_TICKS full ticks.) */
+/* Returns how long the turn of a process that is traced cheaply may be. The turn has no limit while
+ * there is room for the turns of other processes and the host's limit is not exceeded. (A few cheap
+ * processes together can exceed the host's limit. But after a single expensive window, too, there
+ * is no room for a moment, and this alone must not limit turns. So turns are limited only after
+ * FULL_TICKS full ticks.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))

@@ -3,17 +3,17 @@
 
 #define S 1000000000ULL
 
-/* Parts of the share that is allowed. EASY: what continuous tracing may cost when it begins. CALM:
- * samples come closer again only if tracing then costs no more than this. LEAST: calls must leave
- * at least this for samples. If they leave less, there would be so few samples that windows tell
- * more. FINE: what samples that are closer than asked for may cost. */
+/* Parts of the allowed share. EASY: the most that continuous tracing may cost when it begins. CALM:
+ * samples come closer again only if tracing then costs no more than this. LEAST: the cost of calls
+ * must leave at least this for samples. If calls leave less, there would be so few samples that
+ * windows tell more. FINE: the most that samples closer than asked for may cost. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
 #define FINE  0.05
-/* How long a stretch must be to show that a smaller factor fits, at first (FINER_NS) and at most
- * (MAX_BACK_OFF_NS). SOON: the number of such stretches for which the smaller factor must last;
- * else it was tried too early. */
+/* How long a stretch must be to show that a smaller factor fits: FINER_NS at first, MAX_BACK_OFF_NS
+ * at most. SOON: if the smaller factor does not last for so many stretches, it was tried too
+ * early. */
 #define FINER_NS	(5 * S)
 #define MAX_BACK_OFF_NS (60 * S)
 #define SOON		4
@@ -28,15 +28,15 @@ void thinning__init(struct thinning *t, double least, double most)
 }
 
 /* Do calls and samples cost no more than this share of all time? All time is the sum of `other`,
- * which includes the time of calls, and `samples`. (With fewer samples, all time becomes less,
- * because a busy process makes more calls in the time that was saved.) */
+ * which includes the time of calls, and `samples`. (With fewer samples, all time becomes less and
+ * calls take a larger share of it: a busy process makes more calls in the time that was saved.) */
 static bool fits(double calls, double samples, double other, double share)
 {
 	return calls + samples <= share * (other + samples);
 }
 
-/* The least factor with which tracing costs no more than part * share of the time; 0: there is
- * none. samples: their cost at the interval asked for. */
+/* Returns the least factor with which tracing costs no more than part * share of the time; 0: there
+ * is none. samples: their cost at the interval asked for. */
 static double fit(const struct thinning *t, double calls, double samples, double other,
 		  double share, double part)
 {
@@ -86,8 +86,8 @@ static bool samples_fit(const struct thinning *t, double factor, double share)
 	return fits(0, t->samples_ns / factor, t->other_ns, share);
 }
 
-/* With the factor 1, tracing is calm. The least factor with which it still is, and samples are a
- * small part of the cost. */
+/* Returns the least factor with which tracing costs no more than CALM of the share, and samples no
+ * more than FINE of it. Call it if the factor 1 keeps CALM. */
 static double finest(const struct thinning *t, double share)
 {
 	double factor = 1;

@@ -13,11 +13,11 @@
  * interval, there are more samples than that. Then the next check finds that tracing is still too
  * expensive, and samples are put farther apart again.
  *
- * Closer than asked for. Most processes allocate so little that samples cost next to nothing, but
- * then there are few of them: at 512 KiB, a leak of 50,000 bytes a second has one sample in ten
- * seconds, and minutes pass until it can be told from chance. So samples come closer than asked for
- * where all of them cost no more than FINE of the limit. They are put apart again when they cost
- * more than twice as much.
+ * Closer than asked for. Most processes allocate so little that their samples cost next to nothing.
+ * But these processes have few samples: at an interval of 512 KiB, a leak of 50,000 bytes a second
+ * has one sample in ten seconds. Minutes pass until this leak can be told from chance. So samples
+ * come closer than asked for where all samples together cost no more than FINE of the limit.
+ * Samples are put farther apart again when they cost more than twice as much.
  *
  * The way back. Samples come closer again when, over at least FINER_NS, a smaller factor would have
  * cost no more than CALM of the limit. If this factor proves too expensive soon after, the next
@@ -36,15 +36,16 @@ struct thinning {
 	double now;
 	/* The stretch since the factor was last judged. */
 	uint64_t since_ns;
-	double calls_ns, samples_ns, other_ns; /* samples_ns: as if at the interval asked for */
+	double calls_ns, samples_ns, other_ns; /* samples_ns: what samples would have cost at the
+					        * interval asked for */
 	/* When the factor was last made smaller (0: never), and how long a stretch must be before a
-	 * smaller one is tried again. */
+	 * smaller factor is tried again. */
 	uint64_t finer_ns, back_off_ns;
 };
 
 /* A stretch of tracing. calls_ns, samples_ns: cost of calls and of samples, at the present
- * interval. other_ns: all time of the stretch but samples_ns. share: the share of all its time that
- * tracing may cost, 0..1. */
+ * interval. other_ns: all time of the stretch less samples_ns. share: the share of all its time
+ * that tracing may cost, 0..1. */
 struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
 };
@@ -52,24 +53,25 @@ struct thinning_costs {
 /* least, most: the smallest and the largest factor allowed (struct thinning); 0 is taken as 1. */
 void thinning__init(struct thinning *thinning, double least, double most);
 
-/* The least factor of 1 or more with which continuous tracing would cost at most costs->share, if
- * the process goes on as in the stretch whose costs are given. 0: no allowed factor is large
- * enough. */
+/* Returns the least factor of 1 or more with which continuous tracing would cost at most EASY
+ * (thinning.c) times costs->share, if the process goes on as in the stretch whose costs are given.
+ * 0: no allowed factor is large enough. */
 double thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
-/* Continuous tracing begins now, with that factor. */
+/* Notes that continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 
-/* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs
- * would keep the limit. If there is none, looks for a factor with which the costs of all stretches
- * since the last judgement would keep it. If there is such a factor, sets it, or twice the present
- * one if that is larger, and returns true. Returns false if there is none, or if the new factor
- * would be above the largest allowed. */
+/* Call it if the stretch that ends now was too expensive. A factor below 1 becomes 1, if this is
+ * enough. Else looks for an allowed factor with which the costs of the stretch would keep the
+ * limit. If there is none, looks for a factor with which the costs of all stretches since the last
+ * judgement would keep it. If there is such a factor, sets it, or twice the present one if that is
+ * larger, and returns true. Returns false if there is none, or if the new factor would be above the
+ * largest allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 
-/* The stretch that ends now was not too expensive: the factor may become smaller; one below 1 may
- * become larger. */
+/* Call it if the stretch that ends now was not too expensive. May make the factor smaller. May also
+ * make a factor below 1 larger. */
 void thinning__watch(struct thinning *thinning, const struct thinning_costs *costs,
 		     uint64_t now_ns);
 

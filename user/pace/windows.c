@@ -9,12 +9,13 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which is not paid for in advance, and the time after which a longer
- * window is looked at first. At a limit of 1 %, it is paid for after a second and a half. */
+/* Length of the first window, which is not paid for in advance. A longer window is looked at for
+ * the first time after FIRST_NS. At a limit of 1 %, the first window is paid for after a second and
+ * a half. */
 #define FIRST_NS  (15 * MS)
-#define MIN_NS	  (6 * MS) /* mean lengths */
+#define MIN_NS	  (6 * MS) /* least mean length; MAX_NS: the largest */
 #define MAX_NS	  (400 * MS)
-#define LONGEST	  1.5	      /* longest window / mean length; LONGEST - 1 is the shortest / mean */
+#define LONGEST	  1.5	      /* longest window / mean length; LONGEST - 1: shortest / mean */
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
@@ -30,7 +31,7 @@
 #define RETURN	    0.5	 /* the next gap makes up for this part of the difference to RESERVE */
 #define LEAST_GAP   0.25 /* least mean gap / usual mean gap, however much budget is left */
 #define LONGEST_GAP 4.0	 /* the exponential distribution is cut off at this many means */
-/* debt up to the budget of this time may be chance */
+/* Continuous tracing goes on with a debt up to the budget of this time: the debt may be chance. */
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
 #define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
@@ -44,8 +45,8 @@
 #define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each attempt that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
-/* Exponential with mean 1: it is cut off at T = LONGEST_GAP, which lowers the mean by T / (e^T -
- * 1), and scaled again. */
+/* Draws from an exponential distribution with mean 1. The distribution is cut off at T =
+ * LONGEST_GAP, which lowers the mean by T / (e^T - 1). Then it is scaled to have mean 1 again. */
 static double exponential(struct windows *w)
 {
 	const double T = LONGEST_GAP;
@@ -111,7 +112,7 @@ void windows__favour(struct windows *w, double budget, double steady)
 	w->steady = fmax(steady, budget);
 }
 
-/* What pays for windows: "Light work" in windows.h. */
+/* Returns the time that pays for windows: "Light work" in windows.h. */
 static double earned(const struct windows *w, double wall_ns, double cpu_ns)
 {
 	return fmax(cpu_ns, fmin(w->spare * wall_ns, LIGHT * cpu_ns));
@@ -119,21 +120,21 @@ static double earned(const struct windows *w, double wall_ns, double cpu_ns)
 
 /* --- what windows are expected to cost --- */
 
-/* What pays for windows, per ns of a gap. */
+/* Returns the time that pays for windows, per ns of a gap. */
 static double earning_rate(const struct windows *w)
 {
 	return between(earned(w, 1, w->cpu_rate), MIN_CPU, 1e6);
 }
 
-/* What a window adds to the debt, per wall ns. felt: cost as felt, cpu: the process's CPU time,
- * both per wall ns. If users of the process notice the window, it adds at least all that the
+/* Returns what a window adds to the debt, per wall ns. felt: the felt cost; cpu: the process's CPU
+ * time; both per wall ns. If users of the process notice the window, it adds at least all that the
  * process earns in a gap of the same length ("Touched requests" in windows.h). */
 static double charge(const struct windows *w, double felt, double cpu)
 {
 	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;
 }
 
-/* What the process earns from window to window. */
+/* Returns the budget that the process earns from one window to the next. */
 static double allowed_ns(const struct windows *w)
 {
 	return w->scale * w->budget * earning_rate(w) * PERIOD_NS / w->often;
@@ -153,7 +154,8 @@ double windows__longest_ns(const struct windows *w)
 	return LONGEST * mean_length_ns(w);
 }
 
-/* What a window adds to the debt if its length is stretch times the mean: C in windows.h. */
+/* Returns what a window adds to the debt if its length is `stretch` times the mean: C in
+ * windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
 	double rate =
@@ -162,8 +164,8 @@ static double window_debt_ns(const struct windows *w, double stretch)
 	return fmax(rate * (stretch * mean_length_ns(w) + WINDOWS_SETTLE_NS) + w->edge_cost_ns, 0);
 }
 
-/* Draws the length of the gap that begins now, and of the window at its end. The second window
- * comes as soon as it is paid for, because a run may be short. */
+/* Draws the length of the gap that begins now, and of the window at its end. The second window of a
+ * run comes as soon as it is paid for, because a run may be short. */
 static void draw_gap(struct windows *w)
 {
 	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
@@ -174,14 +176,14 @@ static void draw_gap(struct windows *w)
 		w->open_at_ns -= fmax(mean, LEAST_GAP * usual) * exponential(w);
 }
 
-/* The most unused budget that is saved up. */
+/* Returns how much unused budget is saved up at most. */
 static double credit_ns(const struct windows *w)
 {
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
 }
 
-/* The debt at which the next window comes. Credit is limited (credit_ns()), so this debt is never
- * below the limit. */
+/* Returns the debt at which the next window comes. The debt cannot fall below -credit_ns(), so
+ * neither does this value. */
 static double open_at_ns(const struct windows *w)
 {
 	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
@@ -189,13 +191,13 @@ static double open_at_ns(const struct windows *w)
 
 /* --- books --- */
 
-/* Share of a core that was free for the process, but not used by it. */
+/* Returns the share of a core that was free for the process, but not used by it. */
 static double rest(const struct windows *w)
 {
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* The felt cost for a calibrated cost, in windows or in continuous tracing. */
+/* Returns the felt cost for a calibrated cost. In continuous tracing they are the same. */
 static double felt(const struct windows *w, double cost_ns)
 {
 	return w->continuous ? cost_ns : w->felt * cost_ns;
@@ -222,7 +224,8 @@ static double book(struct windows *w, bool window, uint64_t now_ns, double cost_
 	return at_least > cost ? cost / at_least : cost > 0;
 }
 
-/* Adds the time since the last change, in which the probes were in place. */
+/* Adds the time since the last change, in which the probes were in place, to continuous_ns or
+ * windows_ns. */
 static void book_time(struct windows *w, uint64_t now_ns)
 {
 	uint64_t *to = w->continuous ? &w->continuous_ns : &w->windows_ns;
@@ -242,7 +245,7 @@ static bool may_try(const struct windows *w, uint64_t now_ns)
 	return !w->attempt_ns || now_ns - w->attempt_ns >= w->back_off_ns;
 }
 
-/* Continuous tracing is over, if there was any. */
+/* Ends the attempt at continuous tracing, if there is one. */
 static void end_attempt(struct windows *w, uint64_t now_ns)
 {
 	if (!w->attempt)
@@ -254,7 +257,7 @@ static void end_attempt(struct windows *w, uint64_t now_ns)
 				 : (uint64_t)BACK_OFF_NS;
 }
 
-/* The costs since the last change, in which the probes were in place. */
+/* Returns the costs since the last change. The probes were in place all that time. */
 static struct thinning_costs costs(const struct windows *w, uint64_t now_ns, double cost_ns,
 				   double cpu_ns)
 {
@@ -295,14 +298,15 @@ static bool is_overspent(const struct windows *w, uint64_t now_ns, double cost_n
 				   fmax(most, w->scale * MIN_NS);
 }
 
-/* The open window is looked at after this time, or when it ends. */
+/* Plans the next look at the open window after `ns`, or when the window ends, if this is
+ * earlier. */
 static void plan_check(struct windows *w, uint64_t now_ns, double ns)
 {
 	w->next_ns = now_ns + (uint64_t)ns;
 	w->next_ns = w->next_ns < w->end_ns ? w->next_ns : w->end_ns;
 }
 
-/* A step while the probes are in place. */
+/* Does a step while the probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
 {
@@ -355,8 +359,8 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* In a gap: has the process used less of a core than tracing may cost, for long enough, and has it
- * no debt in the second account? */
+/* In a gap: is the process so idle that continuous tracing may be tried? It must have used less of
+ * a core than tracing may cost, for long enough, and have no debt in the second account. */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
@@ -431,8 +435,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		begin_attempt(w, now_ns);
 		thinning__begin(&w->thinning, 1, now_ns);
 		w->borne_ns = 0;
-		/* idle_debt_ns pays for the attempt, whose own debt begins without credit, because
-		 * it may fail. */
+		/* idle_debt_ns pays for the attempt. The attempt's own debt begins at 0, without
+		 * credit, because the attempt may fail. */
 		w->debt_ns = 0;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;

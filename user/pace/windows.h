@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decides when a process is traced, so that tracing costs it no more than a share of its CPU time:
- * always, if this costs no more; else in short windows. This file is arithmetic alone; the caller
- * places and removes the probes.
+/* Decides when a process is traced, so that tracing costs the process no more than a share of its
+ * CPU time. If tracing it all the time costs no more than that, it is traced all the time; else in
+ * short windows. This file is arithmetic alone; the caller places and removes the probes.
  *
  * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
  * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
- * no more than the share allowed for continuous tracing (steady), tracing is continuous. Else there
- * are windows, and gaps in which the process works off the cost of the windows. Windows may cost
- * the share b. The debt D is cost so far less b times CPU time so far. The debt, which is checked
- * several times a second, decides when the next window comes. A prediction cannot, because a
- * process may be busy, idle or stopped at any time.
+ * no more than the share allowed for continuous tracing (`steady`), tracing is continuous. Else
+ * there are windows, and gaps in which the process works off the cost of the windows. Windows may
+ * cost the share b. The debt D is cost so far less b times CPU time so far. The debt, which is
+ * checked several times a second, decides when the next window comes. A prediction cannot, because
+ * a process may be busy, idle or stopped at any time.
  *
- * Windows are so long that one comes about every second, but their length has limits. With very
- * short windows, most of the time would go into opening and closing, while few probes are in place.
- * So a window is no shorter than a fifth of the time that opening and closing take. A very long
- * window would hold the process up noticeably. The precision of a run depends more on the number of
- * windows than on their length. When the least length was lowered from 12 ms to 6, loops of malloc
- * had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly
- * between 0.5 and 1.5 of its mean.
+ * The length of windows is chosen so that one comes about every second, but this length has limits.
+ * With very short windows, most of the time would go into opening and closing, while few probes are
+ * in place. So a window is no shorter than a fifth of the time that opening and closing take. A
+ * very long window would hold the process up noticeably. The precision of a run depends more on the
+ * number of windows than on their length. When the least length was lowered from 12 ms to 6, loops
+ * of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn
+ * uniformly between 0.5 and 1.5 of its mean.
  *
  * A process may be busier in a window than before it. So a long window is looked at several times,
  * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
- * times shorter than others, so they count for less than they should. OVERSPENT is large because of
- * that: it ends windows in which work sets in, not those in which there is some more of it.
+ * times shorter than others, so they count for less than they should. Because of that, OVERSPENT is
+ * large: it ends windows in which the process begins to work, not windows in which it works
+ * somewhat more than before.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
@@ -30,25 +31,26 @@
  * an untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
  * malloc and free; while tracing is continuous it is 1.03 to 1.09. So the calibrated cost of
  * windows is multiplied by WINDOWS_FELT, in the debt and in printed figures (felt_ns). If the
- * process itself has shown another ratio, that ratio is used (windows__feel(): nginx 1.4 to 1.7).
+ * process itself has shown another ratio, that ratio is used (windows__feel()). For nginx it was
+ * 1.4 to 1.7.
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
- * the requests in windows determined its 99th percentile. So a window in which probes take more
- * than a quarter of the CPU time is charged at least all the time that the process earns in a gap
- * of the same length. Then at a limit of 1 % windows take one hundredth of the time, and one
- * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
- * windows may be longer.)
+ * the requests in windows determined the 99th percentile of its request times. So a window in which
+ * probes take more than a quarter of the CPU time is charged at least all the time that pays for
+ * windows in a gap of the same length, not only the share b of it. Then at a limit of 1 % windows
+ * take one hundredth of the time, and one request in a hundred is touched. (Where probes take less,
+ * requests hardly take longer, and windows may be longer.)
  *
- * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
- * of a core there. Suppose that only its own CPU time paid for windows. Then there would be one
- * window in fifteen seconds at a limit of 1 %, and one request in a thousand would be touched. So
- * the part of a core that the process did not use pays as well, as far as the machine is idle. Then
- * windows take one hundredth of the time and cost no more than one hundredth of a core. They touch
- * one request in a hundred, as with a process that always works. But at most LIGHT times the
- * process's CPU time counts. So a process cannot save up budget in a long idle time for windows in
- * the work that follows. On a machine without idle time, windows cost one hundredth of the
- * process's own CPU time, and touch fewer requests.
+ * Light work. A process that uses a tenth of a core, and is slowed twenty times in a window, uses
+ * all of a core in the window. Suppose that only its own CPU time paid for windows. Then there
+ * would be one window in fifteen seconds at a limit of 1 %, and one request in a thousand would be
+ * touched. So the part of a core that the process did not use pays as well, as far as the machine
+ * is idle. Then windows take one hundredth of the time and cost no more than one hundredth of a
+ * core. They touch one request in a hundred, as with a process that always works. But at most LIGHT
+ * times the process's CPU time counts. So a process cannot save up budget in a long idle time for
+ * windows in the work that follows. On a machine without idle time, windows cost one hundredth of
+ * the process's own CPU time, and touch fewer requests.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -57,8 +59,8 @@
  *
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
  * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
- * end, some end just before a window opens. (If gaps were uniform in 0.5 to 1.5 of their mean, no
- * end at an age between a window's length and half a gap would ever be seen.)
+ * end, some blocks end just before a window opens. (If gaps were uniform in 0.5 to 1.5 of their
+ * mean, no end at an age between a window's length and half a gap would ever be seen.)
  *
  * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the difference
  * between the debt and -C is halved from window to window, whatever its cause (chance, a wrong C, a
@@ -70,16 +72,16 @@
  * Paid in advance. A window is opened only when D + C <= 0, where C is the expected cost of this
  * very window: its length is drawn when the gap begins. So the limit holds whenever the run ends,
  * also just behind a window. That is why the debt stays near -C and not near 0: after most windows
- * the budget would pay for another one at once. By simulation: up to the 90 % quantile gaps differ
- * from exponential ones by at most a tenth of the mean. Only the first window is not paid for in
- * advance: it shows what windows cost.
+ * the budget would pay for another window at once. By simulation, the quantiles of gaps differ from
+ * those of exponential gaps by at most a tenth of the mean, up to the 90 % quantile. Only the first
+ * window is not paid for in advance: it shows what windows cost.
  *
- * Idle processes. While tracing is continuous, a process that is mostly idle may cost the share of
- * one core, if the machine has idle time for that. Such a process costs little, and windows would
- * see little of it. (A process that waits for a CPU is not idle. `spare` and `sleeps` show the
- * difference.) For this there is a second account, in which wall time pays as well (idle_debt_ns).
- * Its debt is cost less steady times the larger one of two: CPU time, or the wall time in which the
- * process slept or the machine had a core idle.
+ * Idle processes. While tracing is continuous, tracing a process that is mostly idle may cost the
+ * share `steady` of one core, if the machine has idle time for that. Such a process costs little,
+ * and windows would see little of it. (A process that waits for a CPU is not idle. `spare` and
+ * `sleeps` show the difference.) For idle processes there is a second account, in which wall time
+ * pays as well (idle_debt_ns). The debt of this account is cost less `steady` times the larger one
+ * of two: CPU time, or the wall time in which the process slept or the machine had a core idle.
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
  * conditions. For a while the process has used less of a core than tracing may cost, and the debt
@@ -103,9 +105,9 @@
 
 #define WINDOWS_FELT	  1.2
 #define WINDOWS_FELT_MOST 3
-/* Placing probes holds the process up. In this time afterwards, it makes up for the delay, and only
- * then does the window begin. Calls in this time are not counted, but their cost is part of the
- * window's cost. */
+/* Placing probes holds the process up. For this time afterwards, the process makes up for the
+ * delay. Only then does the window begin. Calls in this time are not counted, but their cost is
+ * part of the window's cost. */
 #define WINDOWS_SETTLE_NS 3000000
 
 enum windows_action {
@@ -116,13 +118,13 @@ enum windows_action {
 
 struct windows {
 	double budget; /* share of CPU time for windows, 0..1; 0: no limit */
-	double steady; /* the same for continuous tracing; no less than budget */
+	double steady; /* the same for continuous tracing; no less than `budget` */
 	double spare;  /* the share of one core that is idle on the machine, 0..1; the caller sets
 		        * it */
 	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller sets it
 			* in gaps */
-	/* part of the total cost that samples took; the caller sets it before each call with
-	 * totals */
+	/* part of the total cost that samples took; the caller sets it before each call to which it
+	 * passes totals */
 	double samples_ns;
 	struct thinning thinning; /* how far apart samples are to be while tracing is continuous */
 	uint64_t random;	  /* state of the generator */
@@ -130,7 +132,7 @@ struct windows {
 	uint64_t next_ns; /* when to call windows__step() again */
 	uint64_t end_ns;  /* when the open window ends, unless it costs too much before */
 	double scale;	  /* factor of lengths and gaps, 1 except in tests */
-	double often;	  /* windows come this many times as often: windows__favour() */
+	double often;	  /* windows come this many times as often as usual: windows__favour() */
 	/* Time and totals at the last change. */
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
@@ -150,7 +152,7 @@ struct windows {
 	double cpu_rate;  /* CPU time per wall ns between windows, smoothed */
 	double length_ns; /* mean length of windows at present */
 	double stretch;	  /* length of the next window / length_ns: drawn in advance */
-	/* The way back from idleness. */
+	/* Attempts at continuous tracing. */
 	bool attempt;			  /* this continuous tracing began as an attempt */
 	uint64_t idle_since_ns;		  /* in a gap: since then the process has used almost no CPU
 					   * time */
@@ -166,8 +168,8 @@ struct windows_rates {
 	double cost, cpu; /* calibrated cost, and CPU time, per wall ns */
 };
 
-/* Begins at now, with the probes in place: the first window, which decides if tracing is
- * continuous. Totals of the process so far: cost, as calibrated, and CPU time. */
+/* Begins the first window, which decides if tracing is continuous. Its probes are in place.
+ * cost_ns, cpu_ns: the process's totals so far, of calibrated cost and of CPU time. */
 void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed,
 		    uint64_t now_ns, double cost_ns, double cpu_ns);
 
@@ -181,43 +183,45 @@ void windows__set_period(struct windows *windows, uint64_t period_ns);
  * there is no limit. budget: more than 0. */
 void windows__favour(struct windows *windows, double budget, double steady);
 
-/* Call at next_ns or later, with the totals at now. Returns what is to be done; after it is done,
- * call windows__done(). */
+/* Call it at next_ns or later, with the totals at now_ns. Returns what is to be done; after it is
+ * done, call windows__done(). */
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
 				  double cpu_ns);
 
-/* Upper limit of the next window's length, ns, by the costs known so far. */
+/* Returns the upper limit of the next window's length, ns, by the costs known so far. */
 double windows__longest_ns(const struct windows *windows);
 
-/* The open window begins this much later than was planned, and keeps its length. */
+/* Notes that the open window begins `ns` later than was planned. The window keeps its length. */
 void windows__delay(struct windows *windows, uint64_t ns);
 
-/* The action is done. cost_ns, cpu_ns: the totals then. */
+/* Notes that the action is done, at now_ns. cost_ns, cpu_ns: the totals then. */
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
-/* Another file decides when this process is traced (host.h): its probes are removed now, whatever
- * was planned. now_ns: may be in the past, if the probes were removed earlier. cost_ns, cpu_ns: the
- * totals at now_ns. recent: cost and CPU time per wall ns of late, which replace what was learnt
- * before; NULL: learn from the time since the last change, for which the totals must be those at
- * now_ns. Nothing is learnt if the probes were out already. windows__step() opens the next window
- * when it can be paid for. */
+/* Notes that the process's probes are removed, whatever was planned here: another file (host.h)
+ * decides when this process is traced. now_ns: may be in the past, if the probes were removed
+ * earlier. cost_ns, cpu_ns: the totals at now_ns. recent: recent cost and CPU time per wall ns,
+ * which replace what was learnt before; NULL: learn from the time since the last change, for which
+ * the totals must be those at now_ns. Nothing is learnt if the probes were out already.
+ * windows__step() opens the next window when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  const struct windows_rates *recent);
-/* The process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the totals now. */
+/* Notes that the process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the
+ * totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* The window that was opened last did not take place: the process has ended before its probes had
- * settled. */
+/* Notes that the window that was opened last does not count: for example, the process has ended
+ * before its probes had settled. */
 void windows__withdraw(struct windows *windows);
 
-/* The process feels its windows as `felt` times their calibrated cost. felt_ns is corrected for all
- * windows, past ones included. The debt changes by the difference, but by at most the cost of one
- * window. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and one above WINDOWS_FELT_MOST as
- * WINDOWS_FELT_MOST. */
+/* Notes that the felt cost of the process's windows is `felt` times their calibrated cost. felt_ns
+ * is corrected for all windows, past ones included. The debt changes by the difference, but by at
+ * most the cost of one window. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and one above
+ * WINDOWS_FELT_MOST as WINDOWS_FELT_MOST. */
 void windows__feel(struct windows *windows, double felt);
 
-/* The run is over. Were the probes in place? */
+/* Ends the last window or continuous tracing, if there is one, at the end of the run. Were the
+ * probes in place? */
 bool windows__end(struct windows *windows, uint64_t now_ns);
 
 #endif
