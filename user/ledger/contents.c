@@ -8,8 +8,8 @@
 #include "ledger/internal.h"
 
 #define BATCH	  256  /* blocks that are read at once */
-#define DUE_LEAST 0.1  /* share of blocks: a smaller one is ignored */
-#define DISPROVED (-2) /* logarithm of a ratio of chances: one to seven */
+#define DUE_LEAST 0.1  /* a smaller share of blocks that should have changed is ignored */
+#define DISPROVED (-2) /* log of a ratio of chances: one to seven */
 
 /* Hashes by multiplying and shifting, with a secret multiplier. The last word is padded with
  * zeros. */
@@ -28,8 +28,9 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 }
 
 /* Reads the blocks that `wanted` accepts. Calls `got` for each block with its hash, or with NULL if
- * its address cannot be read. If the reader fails at any block, `got` is not called at all. Else
- * changes of half of the blocks would be counted without the time in which they happened. */
+ * its address cannot be read. If the reader fails for any batch of blocks, `got` is not called at
+ * all. Otherwise the changes of some blocks would be counted, but not the time in which they
+ * happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
 			 void (*got)(struct survivors *s, struct survivors_block *b,
@@ -108,8 +109,8 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	s->counts.unmapped += h == NULL;
 }
 
-/* The age of a window's blocks at now_s, net seconds. It is counted from the window's middle, or
- * from the end of a continuous stretch. */
+/* Returns the age of a window's blocks at now_s, in net seconds. The age is counted from the
+ * window's middle, or from the end of a continuous stretch. */
 static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window,
 		     double now_s)
 {
@@ -200,8 +201,8 @@ static int compare_contents(const void *a, const void *b)
 	return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Sum of a class and its neighbours: a window and the reading of contents after it may fall into
- * two classes of age. */
+/* Returns the sum of a class and its neighbours: a window and the reading of contents after it may
+ * fall into two classes of age. */
 static double around(const float *by_class, int class)
 {
 	double sum = 0;
@@ -211,7 +212,7 @@ static double around(const float *by_class, int class)
 	return sum;
 }
 
-/* struct windowed_stack.missed, for a class of age. A freed block's successor at its address may
+/* Returns windowed_stack.missed for a class of age. A freed block's successor at its address may
  * have the same contents. An example is a header that points to a buffer, if both are freed and
  * allocated together. Then contents do not show the end. Let m be the rate, per second, at which
  * blocks at these addresses are freed, and c the rate at which contents change. Blocks that look
@@ -219,8 +220,8 @@ static double around(const float *by_class, int class)
  * ends. Let n be the frees of unchanged blocks that were watched for t seconds. n is Poisson, so
  * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If this
  * difference does not rule out m, contents have missed all changes that were due at the rate m but
- * were not seen. slower: the wall time per net second within windows, divided by the wall time
- * per net second between them. */
+ * were not seen. slower: the wall time per net second within windows, divided by the wall time per
+ * net second between them. */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;
@@ -239,7 +240,7 @@ static double missed_at(const struct survivors_witness *w, int class, double slo
 	return 1 - changed / due;
 }
 
-/* survivors__hidden() up to the last comparison of contents; 1 where it is not known. */
+/* Returns survivors__hidden() up to the last comparison of contents; 1 if it is not known. */
 static double hidden_so_far(const struct survivors *s, const struct net_clock *clock)
 {
 	uint64_t from = s->n_windows ? s->windows[0].start_ns : s->looked_ns;

@@ -12,12 +12,12 @@ static inline double weight_bytes(const struct abi_live *live)
 	       estimate__probability(live->size, live->interval);
 }
 
-/* The weight of a block when it is counted together with blocks of other windows
+/* Returns the weight of a block when it is counted together with blocks of other windows
  * (windowed_born__trust()). */
 double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
 
 /* Did realloc make the block in a window? reallocs.h counts such blocks, so here they are only
- * followed. window: that of its birth. */
+ * followed. window: the window of the block's birth. */
 static inline bool survivors__is_regrown(const struct survivors *survivors,
 					 const struct abi_live *live, uint32_t window)
 {

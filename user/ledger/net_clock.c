@@ -14,16 +14,16 @@
 #define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
 #define LEAST_MAX   0.5
 #define GRID	    400
-#define REACH	    3	   /* standard errors */
-#define MUCH	    10	   /* times the cost */
+#define REACH	    3	   /* F is considered up to this many standard errors away */
+#define MUCH	    10	   /* net time of more than this many times the cost is plenty */
 #define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
-#define IN_WINDOWS  0.02   /* least share of cost for a window to be used */
+#define IN_WINDOWS  0.02   /* least share of cost in the CPU time of a window that is used */
 #define BESIDE	    4	   /* gaps that are up to this many windows away are used */
-#define LEAST_N	    4	   /* windows needed for a spread */
-#define DOUBT	    3	   /* standard errors */
+#define LEAST_N	    4	   /* least number of windows for a spread */
+#define DOUBT	    3	   /* estimates that differ by more standard errors are not combined */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
-#define LEARN_EVERY 64 /* F is estimated again after 1/64 more points */
+#define LEARN_EVERY 64 /* F is estimated again when there are 1/64 more points */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {
@@ -33,8 +33,8 @@ void net_clock__init(struct net_clock *c, double call_ns, double spread)
 	};
 }
 
-/* The least net time / cost. If nearly all of the CPU time is cost, it also serves as the least net
- * time / CPU time. */
+/* Returns the least ratio of net time to cost. It also serves as the least ratio of net time to CPU
+ * time, because it matters only where nearly all of the CPU time is cost. */
 static double least_net(const struct net_clock *c)
 {
 	return c->least > 0 ? c->least : LEAST_NET;
@@ -64,8 +64,8 @@ static int reserve(struct net_clock *c)
 	return VECTOR_RESERVE(c->at, c->room, c->n + 1);
 }
 
-/* Net time from one point to a later one. The cost is known to a tenth or so. Even if the cost
- * seems to be all of the CPU time, a little of that time is the process's own. */
+/* Returns the net time from one point to a later one. The cost is known to a tenth or so. Even if
+ * the cost seems to be all of the CPU time, a little of that time is the process's own. */
 static double net_between(const struct net_clock *c, const struct net_clock_point *from,
 			  const struct net_clock_point *to)
 {
@@ -176,13 +176,13 @@ double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 
 /* --- work --- */
 
-/* The time between a point and the next. */
+/* The time between a point and the next point. */
 struct span {
 	double cpu_s, cost_s, net_s, work;
 	bool window, gap; /* both false: probes come and go */
 };
 
-/* The i-th span. false: its CPU time is 0, or its work is not known. */
+/* Sets *ret to the i-th span. Returns false if its CPU time is 0 or its work is not known. */
 static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 {
 	const struct net_clock_point *a = &c->at[i], *b = a + 1;
@@ -198,7 +198,7 @@ static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 	return ret->cpu_s > 0 && ret->work >= 0; /* not NaN */
 }
 
-/* CPU, cost and net time of all windows together. */
+/* Returns the CPU time, cost and net time of all windows together. */
 static struct span all_windows(const struct net_clock *c)
 {
 	struct span sum = {.window = true}, span;
@@ -214,9 +214,9 @@ static struct span all_windows(const struct net_clock *c)
 	return sum;
 }
 
-/* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
- * 0: not known. At the ends of a gap, probes that are placed or removed slow the process a little.
- * So more than one gap is used. */
+/* Returns the bytes per net second in the gaps around the i-th span, on either side up to the
+ * BESIDE-th window; 0: not known. More than one gap on each side is used, because at the ends of a
+ * gap, probes that are placed or removed slow the process a little. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;
@@ -241,8 +241,8 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* The relative variance of the rate between gaps. If a process reads in bursts, windows have the
- * same variance. */
+/* Returns the relative variance of the rate of bytes, from gap to gap. The rate varies as much from
+ * window to window, for example if the process reads in bursts. */
 static double rate_variance(const struct net_clock *c)
 {
 	double work = 0, net = 0, squares = 0;
@@ -301,7 +301,8 @@ static struct by_work add_up_work(const struct net_clock *c)
 	return ret;
 }
 
-/* Does the process read and write for its work, that is, in most of its net time in gaps? */
+/* Do the bytes that the process reads and writes measure its work? They do if there are at least
+ * LEAST_RATE per net second in most of the net time of gaps. */
 static bool works(const struct net_clock *c)
 {
 	double all = 0, working = 0;
@@ -316,7 +317,8 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
-/* The density of F at the distance `miss` from its expected value, without a constant factor. */
+/* Returns the density of F at the distance `miss` from its expected value, without a constant
+ * factor. */
 static double density_of_miss(double miss, double error)
 {
 	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -354,7 +356,7 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	}
 	x = exp(first / sum);
 	c->felt = ratio - x;
-	/* x times the error of log x, but no more than the error before */
+	/* the error of F is x times the error of log x, but at most `wide` */
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
@@ -385,9 +387,9 @@ static double weigh_work(struct net_clock *c)
 	return net / w.net;
 }
 
-/* The factor that makes the net times of windows add up to the net time that F gives for all
- * windows together. F differs a little between windows. If windows have little net time, some seem
- * to have none. They are given the least net time, which makes the sum too large. */
+/* Returns the factor that makes the net times of windows add up to the net time that F gives for
+ * all windows together. F differs a little between windows. If windows have little net time, some
+ * windows seem to have none. These are given the least net time, which makes the sum too large. */
 static double excess(const struct net_clock *c)
 {
 	struct span all = all_windows(c);

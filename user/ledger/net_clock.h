@@ -9,23 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NET_CLOCK_MAX 4096 /* points between windows */
+#define NET_CLOCK_MAX 4096 /* at most so many points that are no edges of windows */
 
 /* Calibration tells what a process's calls and samples should cost. In a window, the probes really
  * cost the process F times as much. These constants are the mean and standard error of F while
- * nothing is known of the process. Loops of malloc and free, and caches that do little else, had
- * 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no CPU
- * cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows which
- * F it has. For redis-server F was 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7
+ * nothing is known of the process. Loops of malloc and free, and caches that do little else, had an
+ * F of 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no
+ * CPU cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows
+ * which F it has. For redis-server F was 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7
  * (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most of the CPU
  * time, such knowledge of F says little about net time. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* The chance that F is further from its expected value, and the deviation then. One virtual machine
- * has traps of 6 us (page table isolation), and two CPUs that slow each other. There calibration
- * gave 6 to 10 us, and F was 0.59 to 1.29 for the same loops and caches in 26 runs. */
+/* The chance that F has a larger error than the constants above say, and the standard deviation
+ * that this adds. One virtual machine has traps of 6 us (page table isolation), and two CPUs that
+ * slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same loops and
+ * caches in 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 
@@ -45,9 +46,9 @@
  * a ratio estimator. Its error comes from two spreads: of F between windows, and of r between gaps
  * (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with the earlier
  * knowledge of F by inverse variances. If the two differ by more than three standard errors, the
- * estimate is not used. For example, bytes that go by the wall clock give F = 0, which is
- * impossible for a process that probes slow down. If the estimate is used, net time is divided
- * among windows by their bytes. */
+ * estimate is not used. For example, if a process reads and writes by the wall clock, its bytes
+ * give F = 0, which is impossible for a process that probes slow down. If the estimate is used, net
+ * time is divided among windows by their bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {
@@ -55,20 +56,20 @@ struct net_clock {
 		uint64_t wall_ns;	     /* monotonic */
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
-		bool keep;		     /* an edge of a window: never removed */
+		bool keep;		     /* the point is an edge of a window: never removed */
 		bool window;		     /* a window lasts from this point to the next */
-	} * at;				     /* ascending in each field but work */
+	} * at;				     /* ascending in each field but `work` */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
-	/* points closer together than this are merged, except for points with keep */
+	/* points closer together than this are merged, except for points with `keep` */
 	uint64_t apart_ns;
-	size_t n_free;		 /* points without keep */
+	size_t n_free;		 /* points without `keep` */
 	size_t learnt;		 /* number of points when F was last estimated */
 	double felt, felt_error; /* F, and its error without work; 0: NET_CLOCK_FELT */
 	double net_error;	 /* relative standard error of the net time of windows, from work;
 				  * 0: work is not used, only F's error */
 	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
-	/* least net time / cost; 0: a fiftieth */
+	/* least ratio of net time to cost; 0: not known, a fiftieth is used */
 	double least;
 	double spread; /* relative spread of the calibrated cost of calls */
 };
@@ -102,16 +103,17 @@ void net_clock__learn(struct net_clock *clock);
 /* Leaves out these parts of the model (profile/parts.h) and estimates F anew, at once. */
 void net_clock__leave_out(struct net_clock *clock, unsigned without);
 
-/* The net time, or the cost, at that moment, seconds: linear between points, constant beyond
- * them. */
+/* Returns the net time, or the cost, at that moment, in seconds: linear between points, constant
+ * beyond them. */
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);
 double net_clock__cost_at(const struct net_clock *clock, uint64_t wall_ns);
 
-/* Net seconds between two moments that lie in no window. */
+/* Returns the net seconds between two moments, without those in windows. */
 double net_clock__outside(const struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
 
-/* Relative standard error of net_s net seconds of windows, at most NET_CLOCK_MOST_ERROR. Where the
- * error is large, it is that of the logarithm. cost_s: what probes cost in these windows. */
+/* Returns the relative standard error of net_s net seconds of windows, at most
+ * NET_CLOCK_MOST_ERROR. Where this error is large, it is the error of the logarithm. cost_s: what
+ * probes cost in these windows. */
 #define NET_CLOCK_MOST_ERROR 2
 
 double net_clock__error(const struct net_clock *clock, double net_s, double cost_s);

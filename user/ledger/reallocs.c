@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define MAX_RECORDS 500000 /* 36 MB */
-#define MIN_SLICES  4	   /* slices needed to fit a line to their sizes */
+#define MIN_SLICES  4	   /* least number of slices for fitting a line to their sizes */
 
 void reallocs__free(struct reallocs *c)
 {
@@ -36,7 +36,7 @@ static int add_record(struct reallocs *c, const struct realloc_record *record)
 	return 0;
 }
 
-/* The counts between two readings of a stack's counters. */
+/* Returns the counts between two readings of a stack's counters. */
 static struct realloc_record difference(const struct abi_site *old, const struct abi_site *now)
 {
 	double objects = (double)(now->alloc_objects_q16 - old->alloc_objects_q16) / 65536;
@@ -51,7 +51,8 @@ static struct realloc_record difference(const struct abi_site *old, const struct
 	};
 }
 
-/* add: the counts since the last call belong to a window. */
+/* Takes over the present counts of all stacks. add: the counts since the last call belong to a
+ * window, and become records. */
 static int take_in(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
 		   const struct snapshot_sites *sites, bool add)
 {

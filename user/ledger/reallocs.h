@@ -8,17 +8,17 @@
  * (Horvitz-Thompson), however often they grew the same vector.
  *
  * How many of these bytes are still held? Each realloc makes a link of a chain of blocks. The bytes
- * that a link added are gone only when the last link is freed. A block that left its address, or
- * changed there, is no proof of this: in most cases realloc has moved it. So the estimate is for a
- * stack as a whole.
+ * that a link added are gone only when the last link of the chain is freed. If a block left its
+ * address, or changed there, this does not prove that the chain was freed: in most cases realloc
+ * has moved the block. So the estimate is for a stack as a whole.
  *
  * Of the links that were sampled in the middle half of the run, s stay (unchanged at their address
  * at the end, as survivors.h defines it) and l leave their address, by realloc or by free. Blocks
- * that end in the window of their birth show how they end: R by realloc, F by free. So a share q =
- * (F + 1) / (F + R + 1) of the l links is freed. (The 1 adds one free to those seen: if none was
- * seen, all blocks may have been freed.) If every link has the same chances - to stay, s / (s + l);
- * to be freed, q l / (s + l); else to be followed by another one - then a chain is held with the
- * probability S that solves
+ * that end in the window of their birth show how they end: R of them by realloc, F of them by free.
+ * So a share q = (F + 1) / (F + R + 1) of the l links is freed. (The 1 adds one free to those seen:
+ * if no end was seen, all blocks may have been freed.) Suppose that every link has the same
+ * chances: s / (s + l) to stay, q l / (s + l) to be freed, and else to be followed by another link.
+ * Then a chain is held with the probability S that solves
  *
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
@@ -40,7 +40,7 @@
 #include "capture/snapshot.h"
 #include "ledger/series.h"
 
-/* What the reallocs of one stack added in one window; sums over samples. */
+/* What the reallocs of one stack added in one window: sums over samples. */
 struct realloc_record {
 	struct abi_stack_key stack;
 	uint64_t start_ns, end_ns; /* of the window */
@@ -70,17 +70,18 @@ int reallocs__harvest(struct reallocs *reallocs, uint64_t start_ns, uint64_t end
 /* Skips the counts since the last harvest, which belong to no window. 0 or -ENOMEM. */
 int reallocs__pass_over(struct reallocs *reallocs, const struct snapshot_sites *sites);
 
-/* The process has replaced its program (exec): the memory that its reallocs added is gone. */
+/* Forgets all records, because the process has replaced its program (exec): the memory that its
+ * reallocs added is gone. */
 void reallocs__exec(struct reallocs *reallocs);
 
 /* What is known of one stack, by slices of time. */
 struct realloc_slices {
 	struct {
-		double samples, grown; /* as above */
+		double samples, grown; /* as in a record */
 	} at[SERIES_SEGMENTS];
 	struct {
-		double sum, n;	      /* mean sizes: their sum and number, by window */
-	} sizes[2 * SERIES_SEGMENTS]; /* slices of this length, over the whole run */
+		double sum, n;	      /* sum and number of the windows' mean sizes */
+	} sizes[2 * SERIES_SEGMENTS]; /* slices of step_ns, as in `at`, but over the whole run */
 	double moved, ended;	      /* of the whole run */
 	bool known;		      /* the stack has a record */
 };
@@ -91,8 +92,8 @@ struct realloc_slices {
 void realloc_slices__add(struct realloc_slices *slices, const struct realloc_record *record,
 			 uint64_t from_ns, uint64_t step_ns);
 
-/* The share S (above) of the bytes added by reallocs that is held for good. stay: how many of the
- * sampled blocks in the slices stay. */
+/* Returns the share S (above) of the bytes added by reallocs that is held for good. stay: how many
+ * of the sampled blocks in the slices stay. */
 double realloc_slices__held(const struct realloc_slices *slices, double stay);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* entries and returns that wait; beyond that, half are applied */
+#define MAX_OPS (1U << 17) /* at most so many entries and returns wait; then half are applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -24,8 +24,8 @@ struct region_op {
 	uint64_t time_ns, serial;
 	enum { OP_ENTRY, OP_RETURN, OP_EXEC } what;
 	struct abi_region_call call;
-	/* of mremap: the regions that the entry removed. The return needs them, so both halves
-	 * point to them */
+	/* mremap only: the regions that the entry removed. The return needs these regions, so both
+	 * halves point to them */
 	struct regions *moved;
 };
 
@@ -51,13 +51,13 @@ static bool same_stack(const struct abi_stack_key *a, const struct abi_stack_key
 	return a->lo == b->lo && a->hi == b->hi;
 }
 
-/* The key is a keyed hash already. */
+/* The stack's key is a keyed hash already, so the table needs no other hash. */
 static uint32_t *find_slot(const struct region_book *b, const struct abi_stack_key *stack)
 {
 	return TABLE_SLOT(&b->by_stack, stack->lo, i, same_stack(&b->sites[i].stack, stack));
 }
 
-/* The site of a stack, new or known; NULL: out of memory. */
+/* Returns the site of a stack, which is added if it is new; NULL: out of memory. */
 static struct region_site *site_of(struct region_book *b, const struct abi_stack_key *stack)
 {
 	int rc = table__reserve(&b->by_stack, b->n_sites + 1);
@@ -89,7 +89,8 @@ static uint64_t pages(uint64_t n)
 	return round_up(n, PAGE);
 }
 
-/* Bytes that the kernel maps: whole pages, or whole huge pages for anonymous huge pages. */
+/* Returns the bytes that the kernel maps: whole pages, or whole huge pages for anonymous huge
+ * pages. */
 static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 {
 	uint64_t shift = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
@@ -118,7 +119,7 @@ static void take(struct region_book *b, const struct abi_region_call *call, uint
 	if (!bytes || region.end < start)
 		return;
 	b->taken++;
-	/* its stack was lost, which is counted elsewhere */
+	/* the call's stack was lost, which is counted elsewhere */
 	if (!call->stack.lo && !call->stack.hi) {
 		regions__remove(&b->map, start, region.end, NULL);
 		return;
@@ -170,7 +171,8 @@ static void enter(struct region_book *b, const struct region_op *op)
 	}
 }
 
-/* Old memory keeps its owner; memory that mremap adds belongs to the caller of mremap. */
+/* Applies the return of mremap. Old memory keeps its owner; memory that mremap adds belongs to the
+ * caller of mremap. */
 static void remapped(struct region_book *b, const struct region_op *op)
 {
 	const struct abi_region_call *call = &op->call;
@@ -279,7 +281,7 @@ void region_book__settle(struct region_book *b, uint64_t until_ns)
 	apply_first(b, n);
 }
 
-/* Makes room for two more halves. */
+/* Makes room for both halves of one more call. 0 or -ENOMEM. */
 static int make_room(struct region_book *b)
 {
 

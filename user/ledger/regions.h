@@ -28,9 +28,9 @@ struct region_op;
 /* All zero: nothing happened yet.
  *
  * The kernel side does not report calls of several threads in the order in which they took effect.
- * A call that takes an address may return before the call that gave the address back. So a call
- * that gives memory back takes effect at its entry here, and a call that takes memory takes effect
- * when it returns. Calls are applied in the order of these times, a second late. */
+ * A call that takes an address may return before the call that gave the address back has returned.
+ * So a call that gives memory back takes effect at its entry here, and a call that takes memory
+ * takes effect when it returns. Calls are applied in the order of these times, a second late. */
 struct region_book {
 	struct regions map;
 	struct region_site *sites;
@@ -55,14 +55,15 @@ int region_book__begin(struct region_book *book, const struct maps *maps);
 /* Adds a call that has returned. A call that does not fit is counted in too_many. */
 void region_book__call(struct region_book *book, const struct abi_region_call *call);
 
-/* The process has replaced its program (exec): its mappings and their accounts are gone. */
+/* Notes that the process has replaced its program (exec): its mappings and their accounts are
+ * gone. */
 void region_book__exec(struct region_book *book, uint64_t time_ns);
 
 /* Applies all calls before until_ns (UINT64_MAX: all calls). */
 void region_book__settle(struct region_book *book, uint64_t until_ns);
 
-/* Bytes that were taken during the run and are still held. *ret_earlier_gone (may be NULL): bytes
- * that were mapped before the run and given back since. Both as of the last
+/* Returns the bytes that were taken during the run and are still held. *ret_earlier_gone (may be
+ * NULL): the bytes that were mapped before the run and given back since. Both as of the last
  * region_book__settle(). */
 uint64_t region_book__live(const struct region_book *book, uint64_t *ret_earlier_gone);
 

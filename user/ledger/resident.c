@@ -16,10 +16,11 @@
 #include "proc/process.h"
 #include "proc/smaps.h"
 
-#define PAGE	       4096ULL
-#define MAX_HEAPS      4096	  /* heaps of arenas that are read: a few for each CPU */
-#define MAX_THREADS    4096	  /* threads whose stack pointers are read */
-#define MAX_PAGES      (1U << 24) /* pages counted one by one: 64 GiB, 128 MiB of pagemap */
+#define PAGE	    4096ULL
+#define MAX_HEAPS   4096 /* at most so many heaps of arenas are read: a few for each CPU */
+#define MAX_THREADS 4096 /* at most so many threads' stack pointers are read */
+/* at most so many pages are counted one by one: 64 GiB, 128 MiB of pagemap */
+#define MAX_PAGES      (1U << 24)
 #define CHUNK_PAGES    8192
 #define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */
 
@@ -93,7 +94,8 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 	return false;
 }
 
-/* The kind of an anonymous mapping from before the run; *ret_name is its name, if it has one. */
+/* Returns the kind of an anonymous mapping from before the run. *ret_name is its name, if it has
+ * one. */
 static enum resident_kind kind_of_earlier(struct reading *r, const struct map_entry *map,
 					  const char **ret_name)
 {
@@ -155,9 +157,9 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 	return true;
 }
 
-/* Scales a number of the parts so that it adds up to whole: the process may have run between the
- * two readings. field: offset of the number in resident_bytes. False: it is 0 in all parts, so
- * whole cannot be divided. */
+/* Scales one of the numbers of each part so that the parts add up to `whole`: the process may have
+ * run between the two readings. field: offset of the number in resident_bytes. Returns false if the
+ * number is 0 in all parts, so that `whole` cannot be divided among them. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
 	uint64_t counted = 0, given = 0, so_far = 0, pages;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define PAGE_BYTES 4096	   /* the known size may be one page too large or too small */
-#define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
+#define PAGE_BYTES 4096	   /* a known size may be one page too large or too small */
+#define MAX_POINTS 1000000 /* points of all snapshots together: 48 MB */
 
 void series__free(struct series *s)
 {
@@ -84,7 +84,7 @@ size_t series__boundaries(const struct series *s, uint64_t start_ns, uint64_t en
 	for (size_t i = 0; i < s->n && n < SERIES_SEGMENTS; i++) {
 		uint64_t time = s->snapshots[i].time_ns;
 
-		/* less than half a step before the end makes no segment of its own */
+		/* a snapshot less than half a step before the end begins no segment of its own */
 		if (time < from + n * step || time + step / 2 > end_ns)
 			continue;
 		ret[n++] = &s->snapshots[i];
@@ -107,7 +107,7 @@ double series__bytes(const struct series_snapshot *snapshot, const struct abi_si
 	return found ? found->bytes : 0;
 }
 
-/* The value at time, on the line from (t0, y0) to (t1, y1), t0 <= time <= t1. */
+/* Returns the value at `time`, on the line from (t0, y0) to (t1, y1), t0 <= time <= t1. */
 static double between(uint64_t time, uint64_t t0, double y0, uint64_t t1, double y1)
 {
 	return t1 > t0 ? y0 + (y1 - y0) * (double)(time - t0) / (double)(t1 - t0) : y1;

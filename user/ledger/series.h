@@ -42,21 +42,21 @@ bool series__is_due(const struct series *series, uint64_t now_ns);
 /* Takes a snapshot. sites: struct abi_site_key -> struct abi_site, in any order. 0 or -ENOMEM. */
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
-/* The boundaries between which growth is measured, ascending: snapshots in the last two thirds of
- * [start_ns, end_ns], as evenly spaced as possible, without the end itself. Earlier snapshots are
- * left out, because memory that is in balance later may still have been filling up then. Returns
- * their number, at most SERIES_SEGMENTS. */
+/* Finds the boundaries between which growth is measured, ascending: snapshots in the last two
+ * thirds of [start_ns, end_ns], as evenly spaced as possible, without the end itself. Earlier
+ * snapshots are left out, because memory that is in balance later may still have been filling up
+ * then. Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
-/* The site's point in the snapshot; NULL: the site had allocated nothing yet. */
+/* Returns the site's point in the snapshot; NULL: the site had allocated nothing yet. */
 const struct series_point *series__find(const struct series_snapshot *snapshot,
 					const struct abi_site_key *site);
-/* The bytes that the site held at the snapshot. */
+/* Returns the bytes that the site held at the snapshot. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
-/* The bytes that the site had allocated by time_ns, linear between snapshots, from 0 at start_ns to
- * total at end_ns. */
+/* Returns the bytes that the site had allocated by time_ns: linear between snapshots, from 0 at
+ * start_ns to `total` at end_ns. */
 double series__allocated(const struct series *series, const struct abi_site_key *site,
 			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
 
@@ -75,13 +75,14 @@ struct sizes {
  * the latest of them is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
-/* Growth from one time to the other, bytes per second, linear between known sizes. NaN when the
- * known sizes do not span that time (a tenth of the time may be missing at either end). */
+/* Returns the growth from from_ns to to_ns, in bytes per second. Sizes are taken to be linear
+ * between known sizes. NaN: the known sizes do not span that time (a tenth of it may be missing at
+ * either end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
-/* sizes__growth() with its interval, from SIZES_SEGMENTS equal parts of the time
+/* Returns sizes__growth() with its confidence interval, from SIZES_SEGMENTS equal parts of the time
  * (profile/growth.h). All NaN: as for sizes__growth(). Only the ends of the interval NaN: the time
- * is too short. */
+ * is too short, or has too few known sizes. */
 #define SIZES_SEGMENTS 6
 struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

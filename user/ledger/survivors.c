@@ -12,7 +12,7 @@
 #include "base/vector.h"
 #include "ledger/internal.h"
 
-#define MAX_CHAIN 8 /* most blocks that are followed at one address */
+#define MAX_CHAIN 8 /* at most so many blocks are followed at one address */
 
 void survivors__init(struct survivors *s, const uint64_t seed[2])
 {
@@ -55,7 +55,7 @@ const struct survivors_stack *survivors__find(const struct survivors *s,
 	return found ? &s->stacks[found - 1] : NULL;
 }
 
-/* The stack's number, or -ENOMEM. */
+/* Returns the stack's number, or -ENOMEM. */
 static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 {
 	int rc = table__reserve(&s->by_key, s->n_stacks + 1);
@@ -75,7 +75,7 @@ static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 	return *slot - 1;
 }
 
-/* The counts of the stack's births in the last window. NULL: out of memory. */
+/* Returns the counts of the stack's births in the last window. NULL: out of memory. */
 static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack,
 				     double **ret_looked)
 {
@@ -93,7 +93,8 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 	return &stack->born[stack->n_born - 1];
 }
 
-/* The counts by age of the stack's blocks of that window. NULL: out of memory. */
+/* Returns the counts, by age, of the stack's blocks that were born in that window. NULL: out of
+ * memory. */
 struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack,
 					 uint32_t window)
 {
@@ -114,7 +115,7 @@ static uint32_t *slot_of(const struct survivors *s, uint64_t addr)
 	return TABLE_SLOT(&s->by_addr, h ^ h >> 32, i, s->blocks[i].addr == addr);
 }
 
-/* The newest block at the address. */
+/* Returns the newest block at the address, or NULL. */
 static struct survivors_block *newest(const struct survivors *s, uint64_t addr)
 {
 	uint32_t found = s->by_addr.n_slots ? *slot_of(s, addr) : 0;
@@ -249,7 +250,7 @@ double survivors__weight(const struct survivors *s, const struct survivors_block
 	return born ? weight_bytes(&b->live) * windowed_born__trust(born) : 0;
 }
 
-/* The weights of blocks with known contents, added up by stack and window. */
+/* Adds up the weights of blocks with known contents, by stack and window. NULL: out of memory. */
 static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 {
 	size_t n = 0, *first = calloc(s->n_stacks + 1, sizeof(*first));
@@ -273,9 +274,9 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 	return sums;
 }
 
-/* Stops following half of the blocks. `looked` is reduced to the share of the followed blocks that
- * is left, although it also includes blocks that ended in the window of their birth and were never
- * followed. */
+/* Stops following half of the blocks. Reduces `looked` in proportion to the weight of the followed
+ * blocks that are left. (`looked` also includes blocks that ended in the window of their birth and
+ * were never followed.) */
 static int let_go(struct survivors *s)
 {
 	_cleanup_free_ double *before = NULL, *after = NULL;
@@ -338,13 +339,14 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The bytes for which a followed block stands, with those that are not followed any more. */
+/* Returns the bytes for which a followed block stands, together with blocks that are not followed
+ * any more. */
 static double all_bytes(const struct survivors_block *b)
 {
 	return ldexp(weight_bytes(&b->live), b->halved);
 }
 
-/* Counts a block of an earlier stretch that has ended. 0 or -ENOMEM. */
+/* Counts the end of a block that was born in an earlier continuous stretch. 0 or -ENOMEM. */
 static int lose(struct survivors *s, const struct survivors_block *b)
 {
 	struct windowed_born *born;
@@ -439,9 +441,9 @@ static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 	}
 }
 
-/* Net seconds of the last window. The clock knows a single window only roughly: nearly all of the
- * window's CPU time is cost. The net time per allocating call is known better, from all windows
- * together. */
+/* Returns the net seconds of the last window. The clock knows a single window only roughly: nearly
+ * all of the window's CPU time is cost. The net time per allocating call is known better, from all
+ * windows together. */
 static double last_seconds(const struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *last = &s->windows[s->n_windows - 1];
@@ -597,7 +599,8 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	return 0;
 }
 
-/* What the last stretch that has an element held of the stack. */
+/* Returns the bytes of the stack that were held at the end of the last continuous stretch for which
+ * `born` has an element. */
 static double last_held(const struct survivors *s, const struct survivors_stack *stack)
 {
 	for (size_t i = stack->n_born; i-- > 0;)
@@ -606,8 +609,8 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 	return 0;
 }
 
-/* Counts all blocks of the last stretch, and of the stretches before it, that live now. The stretch
- * may not be over, so it may be counted again later. */
+/* Counts all blocks of the last stretch, and of the stretches before it, that live now. The last
+ * stretch may not be over, so it may be counted again later. */
 static int count_left(struct survivors *s)
 {
 	struct sums {
@@ -684,7 +687,8 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	return rc;
 }
 
-/* continuous: the allocations since the last call were in a continuous stretch. */
+/* Takes over the counts. continuous: the allocations since the last call were in a continuous
+ * stretch. */
 static int take_sites(struct survivors *s, const struct snapshot_sites *sites, bool continuous)
 {
 	for (size_t i = 0; i < sites->n; i++) {

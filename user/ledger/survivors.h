@@ -3,10 +3,10 @@
  * makes its estimates from these counts.
  *
  * A block that is born in a window is followed from then on. If it ends in that window, its end is
- * seen (struct abi_end). Every later window shows whether a block at this address is freed: the
+ * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
  * block itself or a successor. Contents are compared, too. A keyed hash of the block's first bytes
  * is taken before its window ends, while the block is known to be alive. After each later window,
- * the hash is compared. Contents themselves are never kept.
+ * the hash is compared with a hash of the bytes at the address. Contents themselves are never kept.
  *
  * A block that was born just before the hash was taken may not have been filled in yet, so its
  * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made in a window are counted
@@ -47,7 +47,7 @@ struct survivors_window {
 struct survivors_block {
 	uint64_t addr;
 	struct abi_live live;
-	uint32_t window, stack; /* its window of birth, and the stack that allocated it */
+	uint32_t window, stack; /* the window of its birth, and the stack that allocated it */
 	uint32_t older;		/* the next older block at the address, index + 1; 0: none */
 	uint32_t freed_in;	/* the last window with a free at the address, index + 1 */
 	uint64_t hash;
@@ -73,12 +73,13 @@ struct survivors_stack {
 	/* for each element of born: bytes born whose contents can be judged */
 	double *looked;
 	size_t n_born;
-	struct survival_ages *groups; /* WINDOWED_GROUPS */
-	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
-	/* from survivors__compare(): see struct windowed_stack */
+	struct survival_ages *groups; /* of blocks born in windows: WINDOWED_GROUPS elements */
+	struct survival_ages *cohort; /* of blocks born in continuous stretches; NULL: there are
+				       * none */
+	/* results of survivors__compare(): see struct windowed_stack */
 	double alike;
 	float missed[SURVIVAL_CLASSES];
-	/* bytes born in windows; those in blocks of SURVIVORS_SMALL bytes and less */
+	/* bytes born in windows; those of them in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
 		/* Sums over windows after a block's birth. watched: the block's bytes times the net
@@ -107,8 +108,8 @@ struct survivors_counts {
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes; age_s: net seconds, when the block ended, or else at the end of its
-	 * window */
+	/* weight: bytes; age_s: the block's age, in net seconds, when it ended, or else at the end
+	 * of its window */
 	double weight, age_s;
 	bool died;
 };
@@ -118,7 +119,7 @@ struct survivors {
 	struct survivors_window *windows;
 	size_t n_windows;
 	uint64_t looked_ns;		/* when contents were last compared */
-	double last_s;			/* net seconds of the last window, during its harvest */
+	double last_s;			/* net seconds of the last window, set during its harvest */
 	bool met;			/* the last window is not harvested yet */
 	uint64_t piece_ns;		/* start of the last window's unharvested part */
 	struct survivors_stack *stacks; /* in no order */
@@ -133,7 +134,7 @@ struct survivors {
 	size_t n_births, births_room;
 	struct survivors_counts counts;
 	uint64_t random;
-	/* Called for an address that need not be watched any more. NULL: nobody is told. */
+	/* Called for an address that need not be watched any more. May be NULL. */
 	void (*forget)(void *ctx, uint64_t addr);
 	void *ctx;
 };
@@ -143,42 +144,43 @@ struct survivors {
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
-/* Reads contents: n reads; ok becomes true in each read that succeeds. 0, or negative errno: none
- * succeeded. */
+/* Reads contents: n reads; `ok` becomes true in each read that succeeds. 0, or negative errno: no
+ * read succeeded. */
 typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 
 /* Notes the end of a block, in the order of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
-/* Call it at the last moment of a window, end_ns, while its probes are still in place. addrs, live:
- * addresses and records of the process's n blocks in the kernel side's table a moment later. Those
- * that were born in the window are followed from now on, and their contents are read. now_ns: the
- * time of that reading. If a window begins where the last one ended, it continues the last one.
- * continuous: no ends were reported; a block that is missing has ended. forget() is called for
- * blocks born in no window. 0 or -ENOMEM. */
+/* Takes in a window that is ending. Call it at window->end_ns, while the window's probes are still
+ * in place. addrs, live: addresses and records of the process's n blocks, from the kernel side's
+ * table a moment later. The blocks that were born in the window are followed from now on, and their
+ * contents are read. now_ns: the time of that reading. If a window begins where the last one ended,
+ * it continues the last one. window->continuous: no ends were reported; a block that is missing has
+ * ended. forget() is called for blocks born in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
 
-/* Seconds of [from, to], monotonic nanoseconds, that lie in the window. */
+/* Returns how many seconds of [from, to], monotonic nanoseconds, lie in the window. */
 double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to);
 
-/* Seconds of [from, to] in all windows that are not continuous stretches. */
+/* Returns how many seconds of [from, to] lie in windows that are not continuous stretches. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* windowed_run.hidden, for the windows from `from` on: the wall time per net second within windows,
- * divided by the wall time per net second of the whole run. net_s, wall_s: length of the windows
- * and the gaps between them together, by each clock. 0: not known. */
+/* Returns windowed_run.hidden, for the windows from `from` on: the wall time per net second within
+ * windows, divided by the wall time per net second of the whole run. net_s, wall_s: the length of
+ * the windows and of the gaps between them together, by the net clock and by the wall clock. 0: not
+ * known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
 /* Harvests the window of the last survivors__meet(). Call it when this window is over and
- * survivors__note_end() has had all ends in it. clock: must reach to the window's end. 0 or
+ * survivors__note_end() was called for all ends in it. clock: must reach to the window's end. 0 or
  * -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
-/* sites: the kernel side's counts so far, by stack of the process. Call before each harvest: in a
- * continuous stretch these counts are the births. 0 or -ENOMEM. */
+/* Takes over the kernel side's counts so far, by stack of the process. Call it before each harvest:
+ * in a continuous stretch these counts are the births. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
 /* The same for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
@@ -196,20 +198,20 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
  *           that blocks are freed at the stack's addresses at a rate r. So if q were 0, the share
  *           1 - exp(-r t) of the blocks would have changed after t seconds. Fewer have changed if
  *           successors have the same contents. (An object that points to its data may get its data
- *           at the same address as its predecessor. Then the two are alike, though no two live
- *           objects are.)
+ *           at the same address as its predecessor did. Then the object and its predecessor are
+ *           alike, though no two live objects are.)
  *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
  *           missed is the lower one.
  *
  * 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
 
-/* What is known of a stack; NULL: nothing. */
+/* Returns what is known of a stack; NULL: nothing. */
 const struct survivors_stack *survivors__find(const struct survivors *survivors,
 					      const struct abi_stack_key *key);
 
-/* The process has replaced its program (exec): blocks born before exec_ns are not followed any
- * more. */
+/* Notes that the process has replaced its program (exec): blocks born before exec_ns are not
+ * followed any more. */
 void survivors__exec(struct survivors *survivors, uint64_t exec_ns);
 
 #endif
