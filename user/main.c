@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Name -> command. */
+/* Finds the command by its name, and runs it. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static void print_help(FILE *to)
 	      to);
 }
 
-/* A closed standard stream would become whatever is opened next, and be written to as if it were
- * the stream. */
+/* Opens /dev/null in place of each closed standard stream. Otherwise the next file that is opened
+ * would take the stream's place, and what is written to the stream would go into that file. */
 static void open_standard_streams(void)
 {
 	int fd;
@@ -45,7 +45,8 @@ static void open_standard_streams(void)
 		close(fd);
 }
 
-/* Prints a hint. A word that is no command may be a process, by pid or by name, or a program. */
+/* Prints a hint. A word that is no command may stand for a process, by pid or by name, or for a
+ * program. */
 static void hint(const char *word)
 {
 	if (!*word || word[strcspn(word, " \t\r\n\033'\"$`\\")])
@@ -67,8 +68,8 @@ static void hint(const char *word)
 int main(int argc, char **argv)
 {
 	open_standard_streams();
-	/* If our parent ignores SIGCHLD, so do we, and could not wait for a child: a command, or a
-	 * child that reads a file. */
+	/* If memtrace's parent ignores SIGCHLD, memtrace inherits this. It could then not wait for
+	 * a child: a command, or a child that reads a file. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2) {
 		print_help(stderr);

@@ -26,23 +26,24 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
-/* Less than the limit of continuous tracing, and three times that of windows. */
+/* The default of --rise-overhead: less than the limit of continuous tracing, and three times the
+ * limit of windows. */
 #define RISE_OVERHEAD 0.03
 #define ROUND_SHARE   0.1 /* largest share of memtrace's time for reading all tables */
 #define ASKED_EVERY_S 1.0 /* least time between two rounds, if the server asks for rounds */
-#define WISH_EVERY_S  0.2 /* least time between its other wishes; placing probes takes some 10 ms */
+#define WISH_EVERY_S  0.2 /* least time between other wishes; placing probes takes some 10 ms */
 
 struct agent_config {
 	struct trace_config trace;
 	struct push_config push;
 	char *push_text; /* text of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
-	double rise_overhead; /* share of the process's CPU time, as max_overhead; 0: off */
+	double rise_overhead; /* as trace.max_overhead, for a process that grows; 0: off */
 	bool rise_overhead_given;
 	const char *spool; /* directory; NULL: none */
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
-	const char *for_other_hosts; /* an address of listen that other hosts reach, or NULL */
+	const char *for_other_hosts; /* an address of `listen` that other hosts reach, or NULL */
 	struct guard_config guard;
 };
 
@@ -58,13 +59,14 @@ struct run {
 	int alive;	    /* the supervisor's pipe */
 	/* at the last round: the number of starts of the server, and of profiles dropped so far */
 	uint64_t n_started, n_dropped;
-	/* how many processes got more windows, and how many did not because enough others had
-	 * them */
+	/* how many processes got more windows, and how many did not, because enough other processes
+	 * had more windows */
 	uint64_t n_favours, n_favours_refused;
 };
 
-/* The agent's arguments as given, and, with the lines of its file, those in force and the last ones
- * before with which a tracer has started. */
+/* argc, argv: the agent's arguments as given. The other two contain the lines of the agent's file.
+ * in_force: the arguments in force. before: the last arguments before them with which a tracer has
+ * started. */
 struct command_line {
 	int argc;
 	char **argv;
@@ -91,7 +93,8 @@ TAKE_OPTION(listen)
 	return 0;
 }
 
-/* arguments__expand() has read the --config of the command line before. */
+/* arguments__expand() has replaced the --config of the command line already, so this one is
+ * another. */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
@@ -198,8 +201,9 @@ static struct shared {
 	char arguments[SHARED_BYTES];
 } * shared;
 
-/* Could an agent start with this line? A new tracer starts when the old one has ended, so errors
- * have to be found before that. 0, or the exit status after a complaint. */
+/* Could an agent start with these arguments, of one line of the file? A new tracer starts when the
+ * old one has ended, so errors have to be found before that. 0, or the exit status after a
+ * complaint. */
 static int try_line(int n, char **argv)
 {
 	const char *addresses[AGENT_LISTEN];
@@ -226,8 +230,8 @@ static int try_line(int n, char **argv)
 	return rc ? fail(&err) : 0;
 }
 
-/* The strings that the configuration points to must not be freed. The caller frees *ret_guard with
- * guard__clear() in any case. */
+/* Parses the arguments. The configuration points to their strings, which must not be freed. The
+ * caller frees *ret_guard with guard__clear() in any case. */
 static int parse_options(const struct arguments *args, struct agent_config *c,
 			 struct guard *ret_guard)
 {
@@ -256,7 +260,7 @@ static int parse_options(const struct arguments *args, struct agent_config *c,
 	rc = push_config__text(&c->push, "agent", &c->push_text)
 		     ?: guard_config__read(&c->guard, "agent", c->for_other_hosts, ret_guard);
 	rc = rc ?: trace_config__settle(&c->trace, "agent", false);
-	/* the limit that the user gave is for all windows */
+	/* --max-overhead, if the user gave it, is the limit for all windows */
 	if (c->trace.overhead_given && !c->rise_overhead_given)
 		c->rise_overhead = c->trace.max_overhead;
 	return rc;
@@ -285,8 +289,8 @@ static int send_inactive(void *ctx, pid_t pid, const char *why)
 	return server__send_inactive(run->server, pid, why ?: "");
 }
 
-/* The server says that the process surely grows. The session decides whether it gets more
- * windows. */
+/* Asks the session for more windows for the process, because the server says that the process
+ * surely grows. The session decides. */
 static void favour(struct run *run, pid_t pid)
 {
 	int rc = session__favour(run->session, pid);
@@ -298,8 +302,8 @@ static void favour(struct run *run, pid_t pid)
 }
 
 /* Carries out the server's wish about a process. The server is not trusted: nothing changes for a
- * process that is not a target, or that was not paused at the server's request. True: the set of
- * traced processes has changed. */
+ * process that is not a target, or that was not paused at the server's request. Returns true if the
+ * set of traced processes has changed. */
 static bool grant_wish(struct run *run, double now)
 {
 	struct server_wishes *w = &run->wishes;
@@ -357,8 +361,8 @@ static void end_round(struct run *run, double round_s, double every_s)
 	server__end_round(run->server, &round);
 }
 
-/* Makes new profiles; if asked, of every process. Returns when the next round is due. *ret_rest_s:
- * no round begins before this time has passed, even on request. */
+/* Makes new profiles, and sends them to the server. asked: of every process. Returns when the next
+ * round is due. *ret_rest_s: no round begins before this time has passed, even on request. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
@@ -367,7 +371,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* does the server have the last profile of each process? */
+	/* every process, too, if the server may not have the last profile of each process */
 	news.all = asked || run->n_started != run->server->n_started ||
 		   run->n_dropped != run->server->n_dropped;
 	run->n_started = run->server->n_started;
@@ -396,7 +400,7 @@ static int keep_victim(void *ctx, const struct profile *profile)
 		       ?: server__send_profile(run->server, profile, run->taken_ns);
 }
 
-/* With --spool: the profiles of processes that were killed, for the spool and for the server. */
+/* With --spool: gives the profiles of processes that were killed to the spool and to the server. */
 static void see_to_victims(struct run *run, double now)
 {
 	struct spool_report report;
@@ -426,7 +430,7 @@ static void see_to_victims(struct run *run, double now)
 	run->victims_at_s = now + (clock__monotonic_s() - now) / ROUND_SHARE;
 }
 
-/* Starts the server where there is none. */
+/* Starts the server if it does not run. */
 static void see_to_server(struct run *run)
 {
 	bool had = run->server->feed >= 0;
@@ -438,7 +442,8 @@ static void see_to_server(struct run *run)
 		complain("the server had ended, and was started again");
 }
 
-/* If the pipe is full, the supervisor still has bytes to read, so no byte is needed. */
+/* Tells the supervisor that the tracer is alive. If the pipe is full, the supervisor still has
+ * bytes to read, so no further byte is needed. */
 static void say_alive(const struct run *run)
 {
 	(void)!write(run->alive, "", 1);
@@ -456,8 +461,8 @@ static int go_on(struct run *run, int signal_fd)
 
 	for (;;) {
 		/* If the server has asked for a round, or if the list of its wishes is full,
-		 * nothing is read from it before a wish is carried out. Otherwise it could wake the
-		 * tracer up again and again. */
+		 * nothing is read from it before the round is made or a wish is carried out.
+		 * Otherwise the server could wake the tracer up again and again. */
 		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
@@ -619,7 +624,8 @@ static int check(void *ctx)
 	return rc == -ENOMEM ? no_memory() : rc;
 }
 
-/* The tracer does not read the file: if the tracer has crashed, the file may have changed since. */
+/* Puts the shared arguments in force. A tracer does not read the file itself: when a tracer starts
+ * after a crash, the file may have changed. */
 static void adopt(void *ctx, bool worked)
 {
 	struct command_line *line = ctx;

@@ -16,8 +16,8 @@
 #define OPTION "--config"
 #define SPACES " \t\r"
 
-/* The file of --config at argv[i]; NULL: argv[i] is another argument. *ret_n: 1 for --config=FILE,
- * 2 for --config FILE. */
+/* Returns the file of --config at argv[i]; NULL: argv[i] is another argument. *ret_n: 1 for
+ * --config=FILE, 2 for --config FILE. */
 static const char *config_of(int argc, char **argv, int i, int *ret_n)
 {
 	size_t len = strlen(OPTION);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace check: in plain words, what would work here, what could go wrong, what it would cost. */
+/* memtrace check: says in plain words what would work here, what could go wrong, and what tracing
+ * would cost. */
 #include <errno.h>
 #include <getopt.h>
 #include <linux/capability.h>
@@ -132,7 +133,8 @@ static void print_footprint(void)
 	}
 }
 
-/* A pool whose functions the compiler has copied into their callers: hundreds of places. */
+/* Prints to how many places the compiler has copied the allocation, or the release, of a pool's
+ * blocks, and the mean cost of a call there. (There are hundreds of places.) */
 static void print_copies(const struct allocator *a, const struct session_plan *plan, bool frees)
 {
 	unsigned int n = 0, emulated = 0;
@@ -159,7 +161,7 @@ static bool is_copied(const struct allocator *a)
 	return false;
 }
 
-/* Markers by which the program reports its own samples. */
+/* Prints the markers by which the program reports its own samples. */
 static void print_markers(const struct allocator *a, const struct session_plan *plan)
 {
 	printf("  the program takes samples itself, and reports them by markers in %s\n",
@@ -237,8 +239,8 @@ static void print_regions(const struct session_plan *plan)
 		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
 }
 
-/* Says for each function that the user named whether it can be probed. Usable ones are copied to
- * list, to which *capture then points. Returns the command's status. */
+/* Says for each function that the user named whether it can be probed. Functions that can be probed
+ * are copied to `list`, to which *capture then points. Returns the command's status. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {

@@ -32,47 +32,47 @@ int cmd_why(int argc, char **argv);
 extern const struct command command_record, command_top, command_report, command_diff,
 	command_leaks, command_heap, command_agent, command_check, command_why;
 
-/* "memtrace: ..." on stderr. */
+/* Prints "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* From now on hear() gets all complaints, for the time in which a screen covers stderr. NULL:
- * complaints go to stderr again. */
+/* Makes hear() get all complaints from now on, while a screen covers stderr. NULL: complaints go to
+ * stderr again. */
 void complain_to(void (*hear)(const char *text));
 
-/* complain() with err's text; returns EXIT_FAILED. */
+/* Complains with the text of `err`. Returns EXIT_FAILED. */
 int fail(const struct error *err);
 
-/* complain() of missing memory; returns EXIT_FAILED. */
+/* Complains of missing memory. Returns EXIT_FAILED. */
 int no_memory(void);
 
 /* Fills in the signals that end tracing: SIGINT, SIGTERM, and SIGHUP unless it is ignored. (nohup
  * ignores SIGHUP, because the end of the terminal is then no reason to stop.) Ignores SIGPIPE. */
 void end_signals(sigset_t *ret);
 
-/* From now on the signals are read from the returned descriptor (signalfd(2)), which is closed on
+/* Returns a descriptor from which the signals are read from now on (signalfd(2)). It is closed on
  * exec and never blocks. -1 after a complaint. */
 int take_signals(const sigset_t *signals);
 
 /* Lets signals end memtrace from now on, because memtrace may block forever: on a pipe that nobody
- * reads, or on a terminal stopped by Ctrl-S. Earlier signals are dropped: they have ended the
- * tracing. */
+ * reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they have ended
+ * the tracing. */
 void release_signals(int signal_fd, const sigset_t *signals);
 
-/* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
+/* Complains, and adds "see `memtrace COMMAND --help`". Returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Flushes standard output and returns status. If status is 0 and some output could not be written,
  * complains and returns EXIT_FAILED. */
 int end_output(int status);
 
-/* usage_error() for getopt_long's '?': names the unknown option. */
+/* Calls usage_error() when getopt_long() has returned '?': names the unknown option. */
 int unknown_option(const char *command, char *const *argv);
 
 /* Replaces control characters by '?': names come from other processes. Returns text. */
 char *printable(char *text);
 
-/* "512K" -> 524288: a whole number from min to max with an optional suffix K, M or G (powers of
- * 1024, either case). 0 or -EINVAL. */
+/* Parses a whole number from min to max with an optional suffix K, M or G (powers of 1024, either
+ * case): "512K" is 524288. 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
 /* Reads the rules of --modules (profile/modules.h) from the user's file. *ret is freed and
@@ -91,7 +91,7 @@ struct alloc_options {
 int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
 		     const char *text);
 
-/* A whole number from min to max. 0 or -EINVAL. */
+/* Parses a whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
 #endif

@@ -22,7 +22,7 @@
 #define MOST_PEM     (1 << 20)	       /* bytes of certificates */
 #define MOST_SAID    4096	       /* bytes of an error message */
 #define CERTIFICATES "/proc/self/fd/6" /* SANDBOX_FIRST_FD + 3 */
-#define NO_CURL	     127	       /* exit status, as that of a shell */
+#define NO_CURL	     127	       /* exit status, like a shell's */
 
 bool fetch__is_url(const char *name)
 {
@@ -68,8 +68,8 @@ static int copy_certificates(const char *path, int *ret, struct error *err)
 	return 0;
 }
 
-/* Runs in the child. fds: the future standard input, output and error, and the certificates or
- * -1. */
+/* Runs curl, in the child. fds: the future standard input, output and error, and the certificates
+ * or -1. */
 static void run_curl(pid_t parent, const int fds[4], const char *socket, const char *url)
 {
 	size_t n_fds = fds[3] < 0 ? 3 : 4;
@@ -95,7 +95,7 @@ static void run_curl(pid_t parent, const int fds[4], const char *socket, const c
 	}
 	argv[n++] = "--url";
 	argv[n++] = url;
-	/* only the socket's owner and group may use it */
+	/* only the owner and the group of a unix socket may use it */
 	if (socket ? sandbox__leave_as_user(parent, fds, n_fds)
 		   : sandbox__leave(parent, fds, n_fds))
 		_exit(126);
@@ -138,7 +138,7 @@ static int take_answer(pid_t pid, int out, int said, const char *url, char **ret
 	return 0;
 }
 
-/* socket: the path of a unix socket; NULL: url names a host. */
+/* Fetches the profile's bytes. socket: the path of a unix socket; NULL: url names a host. */
 static int fetch(const char *name, const char *socket, const char *url,
 		 const struct fetch_options *options, char **ret_bytes, size_t *ret_len,
 		 struct error *err)
@@ -198,7 +198,7 @@ int fetch__profile(const char *url, const struct fetch_options *options,
 		rc = decode_bytes(url, bytes, len, &profile, err);
 	if (rc)
 		return rc;
-	profile->file = profile__keep(profile, url); /* it tells the host */
+	profile->file = profile__keep(profile, url); /* the URL tells the host */
 	if (!profile->file) {
 		profile__free(profile);
 		return error__set(err, -ENOMEM, "out of memory");

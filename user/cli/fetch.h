@@ -14,7 +14,8 @@ struct fetch_options {
 	const char *cacert; /* file of certificates; NULL: the system's */
 };
 
-/* "http://...", "https://..." or "unix:/SOCKET:/PATH". Anything else is a file. */
+/* Is the name a URL: "http://...", "https://..." or "unix:/SOCKET:/PATH"? Any other name is a
+ * file's. */
 bool fetch__is_url(const char *name);
 
 /* Like decode_file(). -ENOENT: there is no curl. */

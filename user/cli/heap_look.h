@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A census of a process's heap, and what is reported with it: classes of C++ objects, and the
- * functions that probably made the blocks. For memtrace heap, and for record after its run. */
+/* Takes a census of a process's heap, and finds what is reported with it: classes of C++ objects,
+ * and the functions that probably made the blocks. For memtrace heap, and for record after its
+ * run. */
 #ifndef MEMTRACE_CLI_HEAP_LOOK_H
 #define MEMTRACE_CLI_HEAP_LOOK_H
 
@@ -15,16 +16,16 @@
 
 struct heap_look_options {
 	bool origins; /* which functions made the blocks? */
-	/* with origins: the heap's profile with its sampled blocks, which must outlive the look;
-	 * NULL: no block is known */
+	/* with `origins`: the heap's profile with its sampled blocks, which must outlive struct
+	 * heap_look; NULL: no block is known */
 	const struct profile *profile;
 	const struct heap_range *ranges; /* as in census_options */
 	size_t n_ranges;
-	double patience_s; /* for all censuses together: none begins later; 0: no limit */
+	double patience_s; /* time limit: no census begins later; 0: no limit */
 };
 
 struct heap_look {
-	struct heap_report report; /* points to what follows */
+	struct heap_report report; /* points to the members that follow */
 	struct census census;
 	struct heap_type *types;
 	struct origins origins;

@@ -37,7 +37,8 @@ static int name_by_type_info(const char *mangled, char **ret)
 	return name ? take_behind(name, "typeinfo for ", ret) : -ENOMEM;
 }
 
-/* In a vtable, at least two words come before the place to which objects point. */
+/* Names a class by the symbol of its vtable. In a vtable, at least two words come before the place
+ * to which objects point. */
 static int name_by_symbol(struct variables *variables, uint64_t vtable, char **ret)
 {
 	struct variable v = {};

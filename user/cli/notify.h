@@ -5,13 +5,14 @@
 #ifndef MEMTRACE_CLI_NOTIFY_H
 #define MEMTRACE_CLI_NOTIFY_H
 
-/* text: lines as "READY=1". 0; 1: there is no manager; negative errno. Does not wait. */
+/* Sends text, which consists of lines such as "READY=1". Does not wait. 0; 1: there is no manager;
+ * negative errno. */
 int notify__say(const char *text);
 
-/* RELOADING=1, with the time that Type=notify-reload demands. */
+/* Sends RELOADING=1, with the time that Type=notify-reload demands. */
 int notify__say_reloading(void);
 
-/* How often to send WATCHDOG=1, seconds: half of the manager's time limit. 0: never. */
+/* Returns how often to send WATCHDOG=1, in seconds: half of the manager's time limit. 0: never. */
 double notify__watchdog_s(void);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define READER_MS 100 /* somebody who reads makes room within this time */
+#define READER_MS 100 /* a reader makes room within this time, if there is one */
 
 int nowait__open(int fd)
 {

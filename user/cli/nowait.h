@@ -23,7 +23,7 @@ void nowait__begin(void);
 /* Writes to stderr. Text that is not read within 100 ms is dropped. Later text is then dropped at
  * once, until there is room again. */
 void nowait__put(const char *text, size_t len);
-/* nowait__put() of text as a line that begins with "memtrace: ". For complain_to(). */
+/* Calls nowait__put() for text as a line that begins with "memtrace: ". For complain_to(). */
 void nowait__complain(const char *text);
 
 #endif

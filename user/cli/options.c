@@ -106,7 +106,7 @@ static int add_option(void *ctx, const struct option_group *group, const struct 
 	return 0;
 }
 
-/* The number of the row, or -1. */
+/* Returns the number of the option's row, or -1. */
 static int find_option(const struct parser *p, int opt)
 {
 	if (opt >= LONG_OPTION)

@@ -14,18 +14,19 @@ struct option_row {
 	const char *arg;  /* name of the option's value, which tells the unit: BYTES; NULL: it has
 			   * no value */
 	bool arg_optional;
-	const char *by_default; /* the default, for people; NULL: there is none, or help tells it */
+	const char *by_default; /* the default, for people; NULL: there is none, or `help` tells
+				 * it */
 	/* the words that the option accepts, separated by blanks; NULL: no fixed words */
 	const char *values;
 	const char *help; /* a sentence or two, without a full stop */
 	const char *man;  /* more text for the manual; NULL: none */
 	/* Stores the value, which is NULL if none was given. Returns 0, or the exit status after a
-	 * complaint. If take is NULL, the option sets the bool at offset flag in the group's part
-	 * of the configuration. */
+	 * complaint. If `take` is NULL, the option sets the bool at offset `flag` in the group's
+	 * part of the configuration. */
 	int (*take)(void *config, const char *command, const struct option_row *row,
 		    const char *value);
 	size_t flag;
-	size_t to; /* offset in that part, for take_text() and the like */
+	size_t to; /* offset in the same part, for take_text() and the like */
 };
 
 /* The head of a function take_...() for a row. */
@@ -42,8 +43,8 @@ TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);
 TAKE_OPTION_HEAD(seconds);
 
-/* For a row {"hide-runtime", HIDE_RUNTIME(struct config, member)}: "no" sets the bool member, which
- * is show_runtime of struct table_options. */
+/* For a row {"hide-runtime", HIDE_RUNTIME(struct config, member)}: "no" sets the bool `member`,
+ * which is show_runtime of struct table_options. */
 TAKE_OPTION_HEAD(hide_runtime);
 #define HIDE_RUNTIME(config, member)                                                               \
 	.arg = "no", .arg_optional = true, .by_default = "yes", .values = "yes no",                \
@@ -66,7 +67,7 @@ enum option_group_kind {
 struct option_group {
 	const char *title;
 	const struct option_row *rows; /* the last row has no name */
-	/* of the part of the command's configuration that the rows fill in */
+	/* offset of the part of the command's configuration that the rows fill in */
 	size_t offset;
 	enum option_group_kind kind;
 };
@@ -105,8 +106,8 @@ int command__each_option(const struct command *command,
 /* Does the command have options of this kind? */
 bool command__has_options(const struct command *command, enum option_group_kind kind);
 
-/* Name of the manual page: "memtrace" for the first of commands[], else "memtrace-NAME". buf: >= 32
- * bytes; returns buf. */
+/* Returns the name of the manual page: "memtrace" for the first of commands[], else
+ * "memtrace-NAME". buf: >= 32 bytes; returns buf. */
 const char *command__page(const struct command *command, char *buf);
 
 /* Prints "-n, --top N", which is left of the option's text. */

@@ -184,7 +184,7 @@ int open_view(struct profile_view *view, const struct profile *profile,
 	return rc ? EXIT_FAILED : 0;
 }
 
-/* The number in COLUMNS; 0: none. */
+/* Returns the number in COLUMNS; 0: there is none. */
 static unsigned asked_columns(void)
 {
 	const char *text = getenv("COLUMNS");

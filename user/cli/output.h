@@ -22,14 +22,15 @@ struct format {
 	bool needs_objects;    /* the profile must have numbers of objects, and say how it was
 			        * sampled */
 	bool needs_addresses;  /* the profile must have an address for each function */
-	bool views;	       /* can show stacks by any weight, and below roots (profile/view.h) */
+	bool views;	       /* the format can show stacks by any weight, and below roots
+			        * (profile/view.h) */
 };
 
 #define N_FORMATS 5
 extern const struct format formats[N_FORMATS];
 #define FORMAT_NAMES "heap, collapsed, pprof, svg, symbolized" /* for people */
 
-/* The format of that name, or NULL. */
+/* Returns the format of that name, or NULL. */
 const struct format *find_format(const char *name);
 
 /* Finds a format for stacks that no run has recorded (profile/drawing.h). Such a format needs no
@@ -41,14 +42,14 @@ int take_drawn_format(const char *command, const char *what, const char *value,
 int check_drawn_format(const char *command, const struct format *format, bool json,
 		       const char *output);
 
-/* Lets encode write to standard output if path is NULL, else to the file called path. The file
+/* Lets encode() write to standard output if `path` is NULL, else to the file of that path. The file
  * appears whole or not at all. A device, FIFO or socket is written to directly. 0, or EXIT_FAILED
  * after a complaint. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
 	       const void *what);
 
-/* Lets encode write to a stream, and flushes the stream. name: the stream's name in messages. 0, or
- * EXIT_FAILED after a complaint. */
+/* Lets encode() write to a stream, and flushes the stream. name: the stream's name in messages. 0,
+ * or EXIT_FAILED after a complaint. */
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
 		 const void *what);
 
@@ -63,19 +64,19 @@ int take_view_option(struct view_options *view, const char *command, const char 
 		     const char *value);
 
 /* Makes the view of the profile. 0, or EXIT_FAILED after a complaint, also if the view is refused.
- * Clear view in any case. */
+ * Clear `view` in any case. */
 int open_view(struct profile_view *view, const struct profile *profile,
 	      const struct view_options *options, const char *name);
 
 /* Is this a device, FIFO or socket? A file must not replace these. */
 bool is_stream(const char *path);
 
-/* How wide a table on a descriptor may be: the number in COLUMNS, else the width of the terminal,
- * else TABLE_UNCUT. */
+/* Returns how wide a table on a descriptor may be: the number in COLUMNS, else the width of the
+ * terminal, else TABLE_UNCUT. */
 unsigned output_width(int fd);
 
-/* Sets width and colours for standard output or, if path is not NULL, for that file, which gets no
- * colours. */
+/* Sets width and colours for standard output or, if `path` is not NULL, for that file, which gets
+ * no colours. */
 void fit_output(struct table_options *options, const char *path);
 
 /* fit_output() for the target of a descriptor. */

@@ -27,8 +27,8 @@ static int add(struct push_config *c, const char *command, const char *name, con
 	return 0;
 }
 
-/* The host of a URL, after "http://" or "https://". *ret_len: its length, without the port. NULL:
- * not such a URL. */
+/* Returns the host of a URL, after "http://" or "https://". *ret_len: the host's length, without
+ * the port. NULL: the text is not such a URL. */
 static const char *host_of(const char *url, size_t *ret_len)
 {
 	const char *host = url + (strncmp(url, "https://", 8) ? 7 : 8);
@@ -155,7 +155,8 @@ const struct option_row push_rare_rows[] = {
 	{},
 };
 
-/* Writes an option of the receiver given before. 0, or the exit status after a complaint. */
+/* Writes an option that belongs to the receiver given before it. 0, or the exit status after a
+ * complaint. */
 static int put_option(FILE *to, const char *command, const char *url,
 		      const struct push_option *option)
 {

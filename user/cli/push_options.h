@@ -15,8 +15,8 @@ struct push_option {
 
 /* All zero: nothing is sent. */
 struct push_config {
-	struct push_option options[PUSH_OPTIONS]; /* in the given order: some belong to the one
-						   * before */
+	struct push_option options[PUSH_OPTIONS]; /* in the given order: some options belong to the
+						   * option before them */
 	size_t n;
 };
 

@@ -57,7 +57,8 @@ static int take_snapshot(struct record_config *c, struct session *s)
 	return rc ? EXIT_FAILED : run.status;
 }
 
-/* A run that writes the profiles of processes killed because memory was short. */
+/* The context of write_victim(), which writes the profile of a process killed because memory was
+ * short. */
 struct victims_run {
 	struct record_config *config;
 	int status;
@@ -102,7 +103,8 @@ static int take_victims(struct record_config *c, struct session *s)
 	return rc ? EXIT_FAILED : run.status;
 }
 
-/* With --on-oom: the tables of the processes that were killed, or a line that there are none. */
+/* With --on-oom: prints the tables of the processes that were killed, or a line that there are
+ * none. */
 static int show_victims(const struct record_config *c, struct session *s,
 			struct profile *const *profiles, size_t n)
 {
@@ -158,7 +160,7 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 		strcpy(line + len, field);
 }
 
-/* " +0.1 MiB/s", or nothing where the change is not known. */
+/* Returns " +0.1 MiB/s", or nothing if the change is not known. */
 static const char *per_second(double bytes, char buf[32])
 {
 	char change[20];
@@ -197,8 +199,8 @@ static int show_leader(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* Shows the leaks so far, before the end of the run. Returns when to show them again, so that this
- * takes a hundredth of memtrace's time. */
+/* Shows the leaks so far, before the end of the run. Returns when to show them again, so that
+ * showing them takes a hundredth of memtrace's time. */
 static double show_leaders(struct session *s, struct record_config *config)
 {
 	double start, took;
@@ -254,7 +256,7 @@ static void show_status(struct session *s, struct status_line *line)
 
 /* A traced command gets the terminal's Ctrl-C as well, and decides itself whether to end. SIGTERM
  * goes to memtrace alone and is passed on to the command. Without a command, either signal ends the
- * tracing. A second signal always ends it. True: the tracing is over. */
+ * tracing. A second signal always ends the tracing. Returns true if the tracing is over. */
 static bool take_signal(int signal_fd, struct session *s, struct snapshots *snapshots, int *signals)
 {
 	struct signalfd_siginfo info;
@@ -294,7 +296,8 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
-/* 0, or the status of a snapshot that could not be written. */
+/* Traces until the tracing is over. Returns 0, or the status of a snapshot that could not be
+ * written. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
 {
 	struct status_line line = {};
@@ -342,7 +345,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			if (keep_snapshots(c, s, &line, &took))
 				status = EXIT_FAILED;
 			/* snapshots take at most a tenth of the time; one snapshot stands for all
-			 * that are due meanwhile */
+			 * snapshots that are due meanwhile */
 			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
@@ -366,14 +369,14 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	return status;
 }
 
-/* The exit status by which a shell tells how a command ended. */
+/* Returns the exit status by which a shell tells how a command ended. */
 static int exit_status(int wait_status)
 {
 	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-/* Waits for the command, because whoever has called memtrace expects it to last as long as the
- * command. The tracing is over, but the command may still run. */
+/* Waits for the command, because whoever has called memtrace expects memtrace to last as long as
+ * the command. The tracing is over, but the command may still run. */
 static int wait_command(struct session *s, int signal_fd)
 {
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
@@ -441,8 +444,8 @@ static void ask_early(int signal)
 	asked_early = true;
 }
 
-/* The command keeps all privileges: it is forked before memtrace gives up those that it does not
- * need. */
+/* Forks the command, gives up the privileges that memtrace does not need, and checks if tracing and
+ * writing are possible. The command is forked first, so it keeps all privileges. */
 static int begin(const struct record_config *c, struct launch *launch, struct error *err)
 {
 	struct privileges_use use = {.command = c->command};
@@ -452,8 +455,8 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 		return err->code;
 	nowait__begin();
 	rc = privileges__limit(PRIVILEGES_OPENING, &use, err) ?: privileges__begin_files(err);
-	/* This check comes before that of the files. Otherwise a user who cannot trace would get a
-	 * message about a file that only root may write. */
+	/* This check comes before the check of the files. Otherwise a user who cannot trace would
+	 * get a message about a file that only root may write. */
 	if (!rc)
 		rc = session__check_machine(err);
 	if (rc)

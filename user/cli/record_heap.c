@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* After the run, what lies in the heaps of the processes: for record --rss, which takes the
+/* Finds, after the run, what lies in the heaps of the processes: for record --rss, which takes the
  * allocator's own memory apart, and for record --heap, which tells who made the blocks. After a
  * failure this is not known, but the profile is still written. */
 #include <errno.h>
@@ -18,7 +18,8 @@
 #define HEAP_S	   30.0 /* the same with --heap, which looks at the content of each block */
 #define RUN_S	   60.0 /* time limit for all processes of the run */
 
-/* left_s: of the time for all processes; 0 or less: there is none. */
+/* Takes a census of a process's heap. left_s: the time that is left for all processes; 0 or less:
+ * there is none. */
 static int look(const struct record_config *c, const struct profile *p, double left_s,
 		bool cancelled, struct heap_look *ret, struct error *err)
 {
@@ -40,7 +41,7 @@ static int look(const struct record_config *c, const struct profile *p, double l
 	return heap_look__take(p->pid, &options, ret, err);
 }
 
-/* Is the census good enough to take the heap's memory apart? If not, why says why. */
+/* Is the census good enough to take the heap's memory apart? If not, `why` says why. */
 static bool explains(const struct heap_look *look, const struct resident *r, char *why, size_t size)
 {
 	const struct heap_slack *slack = &look->census.slack;
@@ -74,7 +75,7 @@ static int explain_resident(struct profile *p, const struct heap_look *look, con
 	return resident__fail_census(p->resident, failed ? failed : why);
 }
 
-/* Keeps the look for the output of --heap. failed: as above. 0 or -ENOMEM. */
+/* Keeps the look for the output of --heap. failed: as in explain_resident(). 0 or -ENOMEM. */
 static int keep(struct record_config *c, const struct profile *p, struct heap_look *look,
 		const char *failed)
 {

@@ -25,7 +25,7 @@ struct written {
 /* With --heap: what lies in the heap of a process. */
 struct record_heap {
 	const struct profile *profile; /* the heap's */
-	struct heap_look *look;	       /* owned; NULL: failed says why. Owned */
+	struct heap_look *look;	       /* owned; NULL: `failed`, which is owned, too, says why */
 	char *failed;
 };
 
@@ -42,7 +42,7 @@ struct record_config {
 	enum process_sort sort;
 	unsigned top;
 	bool json;
-	const char *json_path; /* NULL: to the stream of tables */
+	const char *json_path; /* NULL: JSON goes to the stream of tables */
 	const char *parts_dir; /* directory for record_write_parts(); NULL: none */
 	FILE *out;	       /* for tables and JSON; never the stream of a traced command's
 			        * output */
@@ -56,8 +56,8 @@ struct record_config {
 	unsigned n_victims; /* profiles that --on-oom has written so far */
 };
 
-/* 0, or the exit status after a complaint about wrong use. Ends memtrace after --help and
- * --version. */
+/* Parses the options. 0, or the exit status after a complaint about wrong use. Ends memtrace after
+ * --help and --version. */
 int record_parse_options(int argc, char **argv, struct record_config *c);
 
 /* Can the files be written? The check is made before the tracing, not after an hour of it. 0, or
@@ -77,12 +77,13 @@ void record_why__ask(struct record_config *c, struct profile *const *profiles, s
 
 /* --- record_heap.c: with --rss and --heap, what lies in the heaps --- */
 
-/* Makes a census of each process's heap after the probes were taken out. Stores in the profiles
- * what the resident pages of the heap hold (--rss), and in c what record_heap__of() gives (--heap);
- * or why that is not known. If `signals` is readable, no further census begins. 0 or -ENOMEM. */
+/* Makes a census of each process's heap after the probes were taken out. With --rss, stores in the
+ * profiles what the resident pages of the heap hold. With --heap, stores in `c` what
+ * record_heap__of() returns. If something is not known, stores why. If `signals` is readable, no
+ * further census begins. 0 or -ENOMEM. */
 int record_heap__look(struct record_config *c, struct profile *const *profiles, size_t n,
 		      int signals);
-/* NULL: it was not asked for. */
+/* Returns what lies in the heap of the profile's process. NULL: it was not asked for. */
 const struct record_heap *record_heap__of(const struct record_config *c,
 					  const struct profile *profile);
 void record_heap__clear(struct record_config *c);

@@ -265,7 +265,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record",
 				   "--on-oom writes files and tables: memtrace report -f json "
 				   "makes JSON of such a file");
-	if (c->trace.on_oom && !c->trace.format_given) /* the format that stores the death */
+	if (c->trace.on_oom && !c->trace.format_given) /* the format that stores how a process
+						        * died */
 		for (size_t i = 0; i < N_FORMATS; i++)
 			c->trace.format[i] = !strcmp(formats[i].name, "pprof");
 	/* Hundreds of processes leave files only if the user asks for files. */

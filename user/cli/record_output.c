@@ -105,8 +105,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
-/* The weight of the table's rows. For a command this is the memory held at the peak, because at its
- * end a command has often freed all. */
+/* Returns the weight of the table's rows. For a command this is the memory held at the peak,
+ * because at its end a command has often freed all. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {
@@ -121,7 +121,7 @@ static enum profile_weight table_weight(const struct record_config *c,
 	return refusal ? WEIGHT_LIVE : wanted.weight;
 }
 
-/* What --heap has found. */
+/* Puts what --heap has found. */
 static int put_heap(const struct record_config *c, const struct profile *p, struct sink *sink)
 {
 	const struct record_heap *heap = record_heap__of(c, p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* record --leaks --why: after the run, who holds the blocks of the stacks that grow? After a
+/* record --leaks --why: finds after the run who holds the blocks of the stacks that grow. After a
  * failure this is not known, but the profile is still written. */
 #include <errno.h>
 #include <math.h>
@@ -221,7 +221,7 @@ static int name_holders(struct suspect *s)
 	return 0;
 }
 
-/* The site that stands for the stack in other outputs: the one that holds most. */
+/* Returns the site that stands for the stack in other outputs: the site that holds most. */
 static struct profile_site *largest_site(struct profile *p, const struct suspect *s)
 {
 	struct profile_site *largest = &p->sites[s->sites[0].site];

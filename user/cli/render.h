@@ -25,7 +25,7 @@ struct render_options {
 				        * table */
 };
 
-/* 0 or the sink's error or -ENOMEM. */
+/* Prints all tables. Returns 0, the sink's error, or -ENOMEM. */
 int render_tables(const struct profile *profile, const struct render_options *options,
 		  struct sink *sink);
 

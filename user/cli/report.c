@@ -39,7 +39,8 @@ struct report_config {
 	bool younger;
 };
 
-/* Includes stacks with nothing live at the end, because the file has what they allocated. */
+/* Writes JSON that includes stacks with nothing live at the end, because the file has what they
+ * allocated. */
 static int encode_all_json(const struct profile *profile, struct sink *sink)
 {
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
@@ -148,7 +149,8 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 	return 0;
 }
 
-/* For each site: the live bytes of all sites whose stacks print the same. 0 or -ENOMEM. */
+/* Adds up, for each site, the live bytes of all sites whose stacks are printed the same. 0 or
+ * -ENOMEM. */
 static int add_up_stacks(const struct profile *profile, double **ret_bytes)
 {
 	_cleanup_(match__clear) struct match match = {};
@@ -241,7 +243,7 @@ static int encode_with_modules(const void *what, struct sink *sink)
 				sink);
 }
 
-/* What the format needs and the profile lacks; NULL: nothing. */
+/* Returns what the format needs and the profile lacks; NULL: nothing. */
 static const char *lacking_for(const struct format *format, const struct profile *profile)
 {
 	if (format->needs_objects && profile->no_objects)
@@ -298,7 +300,7 @@ static int write_out(struct report_config *c, const struct profile *profile)
 }
 
 /* Complains that the file does not say `what`; how: the option of record that puts it into files.
- * EXIT_FAILED. */
+ * Returns EXIT_FAILED. */
 static int say_lacking(const struct report_config *c, const struct profile *profile,
 		       const char *what, const char *how)
 {

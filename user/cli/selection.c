@@ -8,7 +8,8 @@
 
 #include "cli/cli.h"
 
-/* A static program cannot load the modules (NSS) that find users outside /etc/passwd. */
+/* Finds a user by name. A static program cannot load the modules (NSS) that find users outside
+ * /etc/passwd. */
 static const struct passwd *find_user(const char *name)
 {
 #ifdef MEMTRACE_STATIC

@@ -22,19 +22,20 @@ struct snapshots {
 	double peak_bytes;
 };
 
-/* "30" or "0.5": seconds; "32M": bytes allocated. 0 or -EINVAL. */
+/* Parses the value of --every: "30" or "0.5" are seconds, "32M" are bytes allocated. 0 or
+ * -EINVAL. */
 int snapshots__parse_every(struct snapshots *snapshots, const char *text);
 
-/* How often to call snapshots__due(), seconds; INFINITY: only after a signal. */
+/* Returns how often to call snapshots__due(), in seconds; INFINITY: only after a signal. */
 double snapshots__look_every_s(const struct snapshots *snapshots);
 
 /* Is a snapshot due, elapsed_s after the start? alloc_bytes (allocated since the start) and
- * live_bytes are estimates. One snapshot stands for all that were missed meanwhile. */
+ * live_bytes are estimates. One snapshot stands for all snapshots that were missed meanwhile. */
 bool snapshots__due(struct snapshots *snapshots, double elapsed_s, double alloc_bytes,
 		    double live_bytes);
 
-/* The text between pid and extension in the names of the next snapshot's files: its number, "0007".
- * buf: >= 32 bytes; returns buf. */
+/* Returns the text between pid and extension in the names of the next snapshot's files: the
+ * snapshot's number, as in "0007". buf: >= 32 bytes; returns buf. */
 const char *snapshots__name(const struct snapshots *snapshots, char *buf);
 
 /* Counts a snapshot as written. */

@@ -53,7 +53,7 @@ static void signal_set(sigset_t *set)
 }
 
 /* In the child: restores signals as at a program's start, and lets the child end with its parent.
- * False: the parent has ended already. */
+ * Returns false if the parent has ended already. */
 static bool be_child(struct supervisor *s, pid_t parent)
 {
 	sigset_t set;
@@ -101,7 +101,7 @@ static void start_check(struct supervisor *s)
 
 	if (s->ending)
 		return;
-	if (s->checker) { /* this check may have read the file before its last change */
+	if (s->checker) { /* the present check may have read the file before the last change */
 		s->check_again = true;
 		return;
 	}
@@ -221,7 +221,7 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
-	if (!s->renewing) /* else it was the tracer before */
+	if (!s->renewing) /* else the byte is from the child that is being replaced */
 		s->on_trial = false;
 	s->alive_at_s = clock__monotonic_s();
 }
@@ -241,7 +241,7 @@ static void feed_watchdog(struct supervisor *s)
 	}
 }
 
-/* How long to wait for news at most. */
+/* Returns how long to wait for news at most. */
 static double wait_s(const struct supervisor *s, double now)
 {
 	double wait = s->watchdog_s > 0 ? fmin(WAIT_S, s->watchdog_s / 2) : WAIT_S;

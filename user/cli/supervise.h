@@ -17,18 +17,18 @@ struct service {
 	int (*work)(void *ctx, int alive);
 	void *ctx;
 	/* Called in the parent. adopt: the last check has accepted a configuration, which is in
-	 * force from now on. worked: a child has started with the one in force until now. revert:
-	 * no child could start, so the last one that worked is in force again; false: there is
-	 * none. Both may be NULL. */
+	 * force from now on. worked: a child has started with the configuration in force until now.
+	 * revert: no child could start, so the last configuration that worked is in force again;
+	 * false: there is none. Both may be NULL. */
 	void (*adopt)(void *ctx, bool worked);
 	bool (*revert)(void *ctx);
 };
 
 /* Runs the service until SIGTERM, SIGINT or SIGQUIT, or until the work is done. After SIGHUP, if
  * the configuration is valid, the child is ended and another one is started. If this child cannot
- * start, one with the configuration from before is started. A child that is killed, or fails after
- * its start, is started again, after a longer wait each time. The service manager gets each change
- * of state (cli/notify.h). Returns an exit status. */
+ * start, a child with the configuration from before is started. A child that is killed, or fails
+ * after its start, is started again, after a longer wait each time. The service manager gets each
+ * change of state (cli/notify.h). Returns an exit status. */
 int supervise(const struct service *service);
 
 #endif

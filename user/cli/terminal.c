@@ -28,8 +28,8 @@ static SCREEN *screen;
 
 /* ncurses waits until the terminal has read all output, but perhaps nobody reads (Ctrl-S, a hung
  * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. While
- * part of a frame is left, no other frame is made. So, after that part, the screen is as ncurses
- * believes it to be. */
+ * part of a frame is left, no other frame is made. So the screen is as ncurses believes it to be
+ * when that part has been sent. */
 static struct {
 	int tty;    /* the original standard output */
 	int to;	    /* descriptor of the same terminal that does not block */
@@ -100,7 +100,7 @@ static void on_deadly(int sig)
 
 static void prepare_for_the_worst(void)
 {
-	/* the handler's own stack: the usual one may be full */
+	/* the handler's own stack: the thread's usual stack may be full */
 	static char stack[16 << 10];
 	const char *const sequences[] = {exit_attribute_mode, orig_pair, keypad_local,
 					 cursor_normal, exit_ca_mode};
@@ -116,7 +116,7 @@ static void prepare_for_the_worst(void)
 		sigaction(deadly[i], &action, NULL);
 }
 
-/* Sends as much as fits. True: nothing is left. */
+/* Sends as much as fits. Returns true if nothing is left. */
 static bool push(void)
 {
 	ssize_t n = out.n ? nowait__write(out.to, out.left, out.n) : 0;

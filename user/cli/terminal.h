@@ -21,14 +21,14 @@ int terminal__check(struct error *err);
 int terminal__open(struct error *err);
 void terminal__close(void);
 
-/* The screen's columns and lines. */
+/* Gets the number of the screen's columns and lines. */
 void terminal__size(size_t *ret_width, size_t *ret_height);
 
 /* Draws the screen. If the terminal has not taken all of an earlier screen yet, does nothing. */
 void terminal__show(const struct top_screen *screen);
 
-/* The next key that was pressed (a code point or one of enum top_key); 0: the screen has another
- * size, or must be drawn again. false: no key is waiting. */
+/* Gets the next key that was pressed (a code point or one of enum top_key); 0: the screen has
+ * another size, or must be drawn again. Returns false if no key is waiting. */
 bool terminal__next_key(uint32_t *ret);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace top: shows which stacks hold memory, and updates the screen as they change. The session
- * is the same as record's; top_view makes the screen's text, terminal shows it. This file is the
- * loop between them. */
+ * is the same as record's. top_view.h makes the screen's text, and terminal.h shows it. This file
+ * is the loop between these three. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -203,7 +203,7 @@ static void write_snapshot(struct run *run)
 	snapshots__written(&run->snapshots);
 }
 
-/* Reads a last state, because the screen may show an older one than that of the end. */
+/* Reads a last state, because the screen may still show a state from before the end. */
 static void end(struct run *run)
 {
 	session__stop(run->session);
@@ -230,7 +230,7 @@ static void write_files(struct run *run)
 	session__expect_long_work(run->session, false);
 }
 
-/* Handles the keys that were pressed. True: the user quits. */
+/* Handles the keys that were pressed. Returns true if the user quits. */
 static bool take_keys(struct run *run, double *next_look, bool *changed)
 {
 	uint32_t key;
@@ -284,7 +284,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
 		session__hurry(run->session);
-		/* After an error revents say nothing. One such error is EINTR, by a signal that
+		/* After an error, `revents` says nothing. One such error is EINTR, by a signal that
 		 * ncurses catches. */
 		if (ppoll(fds, 3, &at, waiting) < 0)
 			fds[0].revents = fds[1].revents = fds[2].revents = 0;
@@ -334,8 +334,8 @@ static int take_screen_signals(sigset_t *ret_waiting)
 	sigaddset(ret_waiting, SIGTERM);
 	sigaddset(ret_waiting, SIGQUIT);
 	sigaddset(ret_waiting, SIGUSR1);
-	/* If nohup lets SIGHUP be ignored, it stays ignored. (When the terminal is gone, go_on()
-	 * ends all the same, because there is no screen.) */
+	/* If SIGHUP is ignored, as under nohup, it stays ignored. (When the terminal is gone,
+	 * go_on() ends all the same, because there is no screen.) */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(ret_waiting, SIGHUP);
 	blocked = *ret_waiting;

@@ -44,7 +44,7 @@ void top_screen__clear(struct top_screen *screen)
 	*screen = (struct top_screen){};
 }
 
-/* The number of bytes of the first `columns` characters. */
+/* Returns the number of bytes of the first `columns` characters. */
 static size_t clip(const char *text, size_t columns)
 {
 	size_t i = 0;
@@ -146,7 +146,8 @@ static void format_known(struct interval interval, char *cell)
 		format_interval(interval, cell, CELL_BYTES);
 }
 
-/* Empty if the interval of growth is not known; MAY_BE_0 if growth may be 0. */
+/* Writes the interval of growth into the cell: MAY_BE_0 if growth may be 0; nothing if the interval
+ * is not known. */
 static void format_growth_interval(const struct growth *growth, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)
@@ -177,7 +178,7 @@ static void fill_numbers(struct cells *cells, const struct profile *profile,
 	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
 }
 
-/* A process that is not traced gets dashes, because its figures are unknown, not 0. */
+/* Fills in dashes for a process that is not traced, because its figures are unknown, not 0. */
 static void fill_unknown(struct cells *cells)
 {
 	for (size_t i = 0; i < sizeof(cells->at) / sizeof(cells->at[0]); i++)
@@ -250,7 +251,7 @@ static void choose_columns(const struct top_view *view, struct grid *grid, size_
 			grid->width[c] = 0;
 }
 
-/* The most important stack of a process: the first in the order of sorting. */
+/* Returns the most important stack of a process: the first in the order of sorting. */
 static const struct group *top_stack(const struct process *process, enum top_sort sort)
 {
 	struct row best = {};
@@ -267,7 +268,8 @@ static const struct group *top_stack(const struct process *process, enum top_sor
 
 /* --- the parts of the screen --- */
 
-/* Puts the row at `i` of the page and what stands behind it. */
+/* Puts row `i` of the page. After the cells, puts where the memory was allocated, or why the
+ * process is not traced. */
 static int put_row(const struct top_view *view, const struct grid *grid, size_t i, size_t width,
 		   struct sink *sink)
 {
@@ -408,7 +410,7 @@ static int put_frame(struct text *text, const struct profile *profile,
 	return put_indented(text, 2, function, width) ?: put_indented(text, 4, where, width);
 }
 
-/* " (95 %: 1.0 - 2.0 MiB)", " (may be 0)" or nothing into buf, which is returned. */
+/* Writes " (95 %: 1.0 - 2.0 MiB)", " (may be 0)" or nothing into buf. Returns buf. */
 static const char *in_brackets(const char *interval, char *buf, size_t size)
 {
 	const char *what = strcmp(interval, MAY_BE_0) ? "95 %: " : "";

@@ -73,7 +73,7 @@ struct top_view {
 	double elapsed_s; /* time of the last update, seconds after the start */
 	struct process *processes;
 	size_t n_processes;
-	struct marks marks, next_marks; /* rates are computed since marks */
+	struct marks marks, next_marks; /* rates are computed since `marks` */
 	/* The user's place: process, kind of profile, stack. */
 	pid_t pid;
 	bool regions;
@@ -85,14 +85,14 @@ struct top_view {
 	size_t text_lines; /* lines of that text at the last drawing */
 };
 
-/* Makes the rows of the list, and finds the selected row among them. If the row has gone, the one
- * now in its place is selected. 0 or -ENOMEM. */
+/* Makes the rows of the list, and finds the selected row among them. If the row has gone, the row
+ * that is now in its place is selected. 0 or -ENOMEM. */
 int top_view__arrange(struct top_view *view);
 
-/* The process that is open on the screen, or NULL. */
+/* Returns the process that is open on the screen, or NULL. */
 struct process *top_view__process(const struct top_view *view);
 
-/* The row of the stack that is open on the screen, or NULL. */
+/* Returns the row of the stack that is open on the screen, or NULL. */
 const struct row *top_view__stack(const struct top_view *view);
 
 /* For qsort_r(): compares by the enum top_sort at ctx. */
@@ -101,7 +101,8 @@ int top_row__compare(const void *a, const void *b, void *ctx);
 /* Is any of the figures above 0? */
 bool top_numbers__any(const struct numbers *numbers);
 
-/* The 95 % interval of live memory; NaN: the figure is exact, or the interval is not known. */
+/* Returns the 95 % interval of live memory; NaN: the figure is exact, or the interval is not
+ * known. */
 struct interval top_live_interval(const struct profile *profile, const struct estimate *live);
 
 void top_processes__free(struct process *processes, size_t n);

@@ -25,7 +25,8 @@ void top_processes__free(struct process *processes, size_t n)
 	free(processes);
 }
 
-/* FNV-1a. A target that makes two of its stacks collide only confuses its own rates. */
+/* Hashes the key of a stack by FNV-1a. A target that makes two of its stacks collide only confuses
+ * its own rates. */
 static uint64_t mark_id(const struct profile *profile, const char *key)
 {
 	uint64_t hash =
@@ -74,7 +75,8 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* There is no interval for windows: how much windows differ from each other is not known here. */
+/* Returns the interval of a rate. There is none for windows: how much windows differ from each
+ * other is not known here. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -98,10 +100,11 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Stands in for growth while the profile has none yet, or if it never gets one. Live memory was
- * allocated since the start, so it has grown from 0. The growth gets no interval: memory that only
- * fills up at first must not be shown as surely growing. (From windows, live bytes estimate what a
- * process holds, and it may have held as much before the run: no growth follows from them.) */
+/* Returns the growth that is shown while the profile has none yet, or if it never gets one. Live
+ * memory was allocated since the start, so it has grown from 0. The growth gets no interval: memory
+ * that only fills up at first must not be shown as surely growing. (Live bytes from windows
+ * estimate all that a process holds. The process may have held as much before the run, so no growth
+ * follows from them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))
@@ -121,7 +124,7 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 		bytes = n->alloc_bytes;
 		seconds = profile->duration_s;
 	}
-	/* a process may have been traced for less time */
+	/* the process may have been traced for less time */
 	seconds = fmin(seconds, profile->duration_s);
 	n->rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
 	n->rate_interval = seconds > 0 ? rate_interval(profile, fmax(bytes, 0), seconds)

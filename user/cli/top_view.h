@@ -73,17 +73,18 @@ struct top_status {
 
 struct top_view;
 
-/* many: there may be several processes, so a list of processes comes first. NULL: no memory. */
+/* Makes a view. many: there may be several processes, so a list of processes comes first. NULL: no
+ * memory. */
 struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
-/* show: stacks begin with the frames of the runtime. Without a call, they do not. */
+/* Sets whether stacks begin with the frames of the runtime. Without a call, they do not. */
 void top_view__show_runtime(struct top_view *view, bool show);
 
 /* Gives the view the profiles of this moment, elapsed_s after the start, sorted and symbolized. The
  * view owns them and the array from then on, also on failure. If the view has many processes, the
- * one that is open on the screen may have no profile in the array. The view then shows its last
- * profile, and says that it has ended. 0 or -ENOMEM. */
+ * process that is open on the screen may have no profile in the array. The view then shows the
+ * process's last profile, and says that the process has ended. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
 /* Copies the status, which the screen's head shows. */
@@ -99,8 +100,8 @@ enum top_action top_view__press(struct top_view *view, uint32_t key);
 /* Has a key stopped the updates of the screen? */
 bool top_view__paused(const struct top_view *view);
 
-/* The i-th profile on the screen: of all processes, or of the process that is open. NULL: there are
- * no more. */
+/* Returns the i-th profile on the screen: of all processes, or of the process that is open. NULL:
+ * there are no more. */
 struct profile *top_view__profile(const struct top_view *view, size_t i);
 
 /* Draws the screen, of width columns and height lines, at least one of each. 0 or -ENOMEM; the

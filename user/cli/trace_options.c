@@ -15,7 +15,7 @@
  * allocate. Of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
  * Continuous tracing uses a coarser interval if that avoids windows. */
 #define VICTIMS_INTERVAL (16 << 10)
-/* Many known blocks are needed, also small ones. If so many samples cost too much, the session
+/* --heap needs many known blocks, also small ones. If so many samples cost too much, the session
  * makes the interval coarser. Only if that is not enough are there windows, in which fewer blocks
  * are known to live. A command that memtrace starts has no limit of cost. */
 #define HEAP_INTERVAL	      512
@@ -26,7 +26,7 @@ void trace_config__init(struct trace_config *c)
 	*c = (struct trace_config){
 		.what = WHAT_HEAP,
 		/* docs/overhead.md: windows at 1 % affect less than one request of a server in a
-		 * hundred; at 5 % the 99th percentile of its requests rises by half */
+		 * hundred; at 5 % the 99th percentile of its request times rises by half */
 		.max_overhead = 0.01,
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
@@ -66,7 +66,7 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 }
 
 /* Parses names separated by commas: bit i of *ret is set when names[i] is among them. 0, or the
- * exit status after a message about an unknown name. complaint is the message's format. */
+ * exit status after a message about an unknown name. `complaint` is the message's format. */
 static int parse_names(const char *command, const char *text, const char *const *names, size_t n,
 		       const char *complaint, unsigned *ret)
 {
@@ -153,7 +153,7 @@ static int parse_place(const char *command, const char *text, enum session_regio
 	return 0;
 }
 
-/* Parses a number from min to max, or complains with the format complaint. */
+/* Parses a number from min to max, or complains with the format `complaint`. */
 static int parse_limit(const char *command, const char *text, uint64_t min, uint64_t max,
 		       const char *complaint, uint32_t *ret)
 {
@@ -613,7 +613,7 @@ void say_refused(const struct session *s, size_t *told)
 	const struct capture_refusal *refusals = session__refusals(s, &n);
 
 	/* With probes in all processes there is nearly always some Python process whose pool cannot
-	 * be probed, and nobody asked for it. Its profile says what is missing. */
+	 * be probed. Nobody asked for this process, and its profile says what is missing. */
 	for (; *told < n; ++*told)
 		if (refusals[*told].pid || !alloc_family__is_pool(refusals[*told].family))
 			complain("%s", refusals[*told].text);
@@ -648,7 +648,8 @@ bool trace_config__writes_files(const struct trace_config *c)
 	return false;
 }
 
-/* number: a snapshot's number, or "". what: one of enum session_what. */
+/* Returns the path of a file; NULL: no memory. number: a snapshot's number, or "". what: one of
+ * enum session_what. */
 static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {

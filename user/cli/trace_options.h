@@ -23,8 +23,8 @@ struct trace_config {
 	double duration_s; /* 0: until a signal, or until the targets end */
 	unsigned what;	   /* bits of enum session_what */
 	enum session_region_place region_place;
-	double max_overhead;	    /* share in windows; 0: no limit */
-	double max_steady_overhead; /* share in continuous tracing */
+	double max_overhead;	    /* share of CPU time in windows; 0: no limit */
+	double max_steady_overhead; /* the same in continuous tracing */
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
@@ -53,8 +53,8 @@ void trace_config__init(struct trace_config *config);
 extern const struct option_row trace_target_rows[], trace_how_rows[], trace_output_rows[],
 	trace_view_rows[], trace_rare_rows[], trace_where_rows[], trace_debug_rows[];
 
-/* Call this after all options are parsed: it sets options that others imply. 0, or EXIT_USAGE after
- * a complaint about options that make no sense together. */
+/* Sets the options that other options imply. Call it after all options are parsed. 0, or EXIT_USAGE
+ * after a complaint about options that make no sense together. */
 int trace_config__settle(struct trace_config *config, const char *command, bool starts_program);
 
 /* Makes the session's options, which point into config. */
@@ -97,8 +97,8 @@ bool trace_config__is_aside(const struct trace_config *config, const struct prof
 unsigned trace_what(const struct profile *profile);
 
 /* Writes one profile in all formats; formats that show views show this view of it. number: the
- * snapshot's, "" for none. written is called for each file, and returns 0 or -ENOMEM. 0, or
- * EXIT_FAILED after a complaint. */
+ * snapshot's number; "": no snapshot. written() is called for each file, and returns 0 or -ENOMEM.
+ * 0, or EXIT_FAILED after a complaint. */
 int trace_config__write_files(const struct trace_config *config, const struct profile *profile,
 			      const struct view_options *view, const char *number,
 			      int (*written)(void *ctx, const struct profile *profile,

@@ -22,7 +22,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 /* Blocks of the stacks that the user asks for. */
 struct why_stack {
 	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending; sizes as asked for */
-	size_t n;      /* number of addrs, which are chosen evenly from n_live blocks */
+	size_t n;      /* number of `addrs`, which are chosen evenly from n_live blocks */
 	size_t n_live; /* sampled blocks that live */
 	bool any;      /* at least one stack has a function that matches */
 };
@@ -45,7 +45,7 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_
 
 struct registers;
 
-/* Adds the registers of a process as roots. registers: NULL: they cannot be read. 0 or negative
+/* Adds the registers of a process as roots. registers is NULL if they cannot be read. 0 or negative
  * errno. */
 int why_registers__add(struct registers *registers, struct root_threads *threads);
 

@@ -14,8 +14,8 @@
 #include "proc/process.h"
 #include "symbolize/variables.h"
 
-/* per cent of the heap's bytes, or of the list of lost blocks; with more doubt nothing is called
- * lost */
+/* If more than so many per cent of the heap's bytes, or of the list of lost blocks, are in doubt,
+ * nothing is called lost. */
 #define MOST_DOUBT_PCT 2.0
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
@@ -80,7 +80,7 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 
 /* --- roots --- */
 
-/* The name of a thread, in buf. */
+/* Returns the name of a thread, which is read into buf, or "?". */
 static const char *thread_name(pid_t pid, pid_t tid, char *buf, size_t size)
 {
 	char path[64];
@@ -173,7 +173,7 @@ static int take_steps(const struct why_report *report, const struct path *path, 
 	return 0;
 }
 
-/* An object whose class has no name is shown as a block. */
+/* Names the classes of objects. An object whose class has no name is shown as a block. */
 static int take_types(pid_t pid, const struct why *why, struct why_report *report)
 {
 	const struct census found = {.types = why->types, .n_types = why->n_types};

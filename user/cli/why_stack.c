@@ -54,7 +54,7 @@ static void choose_blocks(struct profile_block *blocks, size_t n, struct why_sta
 	}
 }
 
-/* 0 or -ENOMEM. */
+/* Finds the sampled blocks of the stacks that match, and chooses from them. 0 or -ENOMEM. */
 static int take_blocks(const struct profile *profile, const regex_t *pattern, struct why_stack *ret)
 {
 	_cleanup_free_ bool *matched = match_locations(profile, pattern);

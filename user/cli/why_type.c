@@ -19,7 +19,7 @@ static int compare_vtables(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* 0 or -ENOMEM. */
+/* Finds the vtables, ascending, of the types whose names match. 0 or -ENOMEM. */
 static int choose(const struct heap_type *types, size_t n_types, const regex_t *regex,
 		  uint64_t **ret, size_t *ret_n)
 {
