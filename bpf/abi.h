@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the kernel side and the user side share, and the only header that both include: fixed-width
- * types, explicit padding, no pointers. Every map key and value is defined here. */
+/* The types that the kernel side and the user side share. This is the only header that both sides
+ * include. Types have fixed widths and explicit padding, and hold no pointers. Every map key and
+ * value is defined here. */
 #ifndef MEMTRACE_BPF_ABI_H
 #define MEMTRACE_BPF_ABI_H
 
 #include <linux/types.h>
 
 #define ABI_STACK_FRAMES   127		/* addresses per stack, the allocator function included */
-#define ABI_MAX_FUNCS	   4096		/* probed functions at a time, over all files */
-#define ABI_MAX_OBJECTS	   256		/* allocators at a time, over all files: abi_func.object */
-#define ABI_MAX_INNER	   24		/* return addresses inside one allocator */
-#define ABI_MAX_OUTER	   40		/* bodies of probed functions of one allocator */
-#define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
+#define ABI_MAX_FUNCS	   4096		/* probed functions at a time, in all files */
+#define ABI_MAX_OBJECTS	   256		/* allocators at a time, in all files: abi_func.object */
+#define ABI_MAX_INNER	   24		/* return addresses in one allocator: abi_object.inner */
+#define ABI_MAX_OUTER	   40		/* function bodies of one allocator: abi_object.outer */
+#define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic allows no more */
 #define ABI_COMM_LEN	   16		/* TASK_COMM_LEN */
-#define ABI_COSTS	   16		/* kinds of probe that differ in cost */
+#define ABI_COSTS	   16		/* cost classes of probes: abi_func.cost */
 #define ABI_MAX_WANTED	   16		/* names or users that select processes */
 #define ABI_MAX_MAPPINGS   1024		/* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	   2048		/* unwind rows per chunk; a power of two */
@@ -21,16 +22,18 @@
 #define ABI_MAX_FILE_PARTS 16384	/* mapped parts of files, each with its unwind table */
 #define ABI_NO_WINDOW	   (~0ULL)
 #define ABI_AGES	   10	    /* age classes of freed blocks */
-#define ABI_AGE_NS	   10000ULL /* the first class ends at 10 us */
-#define ABI_MAX_MARKERS	   256	    /* markers at a time, over all files: abi_func.marker */
+#define ABI_AGE_NS	   10000ULL /* the first age class ends at 10 us */
+#define ABI_MAX_MARKERS	   256	    /* markers at a time, in all files: abi_func.marker */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
 #define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
 /* Stack buffers per CPU. On a preemptible kernel, a task may lose the CPU while it walks its stack,
- * and keeps its buffer. If each call is a sample, tasks walk stacks half of the time. */
+ * and keeps its buffer. Another task on the CPU then needs another buffer. If each call is a sample
+ * (ABI_SCRATCH_EXACT), tasks walk stacks half of the time. */
 #define ABI_SCRATCH	  4
 #define ABI_SCRATCH_EXACT 16
 
-/* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
+/* Losses and oddities, in one list for the kernel side and the user side: X(enumerator, name, what
+ * it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \
 	X(LIVE_FULL, "live_full", "sample dropped: the table of live blocks is full")              \
 	X(NO_MEMORY, "no_memory", "sample dropped: the kernel had no memory for it")               \
@@ -60,19 +63,21 @@ enum abi_lost {
 		LOST_MAX
 };
 
-/* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the
- * calling convention. 7 to 15 are rax, r10, r11, rbx, r12 to r15 and rbp, for functions that move
- * an argument there before the probe is reached. 0 = none. */
+/* What a probed function does, and from which arguments. Below, `size`, `count`, `ptr`, `out` and
+ * `pool` are the arguments whose numbers are in abi_func.size_arg, count_arg, ptr_arg, out_arg and
+ * pool_arg. Numbers 1 to 6 are the arguments of the calling convention. 7 to 15 are the registers
+ * rax, r10, r11, rbx, r12 to r15 and rbp, for functions that move an argument there before the
+ * probe is reached. 0: the function has no such argument. */
 enum abi_role {
-	ROLE_ALLOC = 1,	 /* new block of size [* count]; result is rax, or *out when out is set */
-	ROLE_REALLOC,	 /* old block ptr, new size [* count]; result is rax, or *out as above */
-	ROLE_TAKEN,	 /* inside a function: block ptr was just taken from pool (pymalloc) */
+	ROLE_ALLOC = 1,	 /* new block of size [* count] bytes; its address is in rax, or *out */
+	ROLE_REALLOC,	 /* block ptr gets size [* count] bytes; its address is in rax, or *out */
+	ROLE_TAKEN,	 /* a place where block ptr has just been taken from pool (pymalloc) */
 	ROLE_MARK_ALLOC, /* a marker: the target has sampled a new block */
-	ROLE_FREE,	 /* old block ptr */
+	ROLE_FREE,	 /* frees block ptr */
 	ROLE_MARK_FREE,	 /* a marker: a block that the target had sampled is freed */
-	ROLE_POOL_END,	 /* pool ptr: all blocks that were taken from it end */
-	ROLE_POOL_FREE,	 /* pool ptr: the same, and the pool itself, which is a block, is freed */
-	ROLE_POOL_LEFT,	 /* pool ptr: it ends, and its blocks stay */
+	ROLE_POOL_END,	 /* pool ptr ends, and all blocks that were taken from it */
+	ROLE_POOL_FREE,	 /* like ROLE_POOL_END; the pool itself, which is a block, is freed, too */
+	ROLE_POOL_LEFT,	 /* pool ptr ends, and its blocks stay */
 };
 
 /* Does a function of this role make no block? Then its return is not awaited. */
@@ -81,19 +86,19 @@ static inline int abi_role__frees(__u8 role)
 	return role >= ROLE_FREE;
 }
 
-/* Is it a place where the target reports its own samples? */
+/* Is it the role of a marker, where the target reports its own samples? */
 static inline int abi_role__is_marker(__u8 role)
 {
 	return role == ROLE_MARK_ALLOC || role == ROLE_MARK_FREE;
 }
 
 #define WRAPS_AWAITED 1 /* the return of each call is awaited */
-/* Returns are not awaited. A sample inside such a call is recognized by its stack, which must
- * consist of native frames. */
+/* Returns are not awaited. A sample inside a call of the function is recognized by the sample's
+ * stack, which must consist of native frames. */
 #define WRAPS_BY_STACK 2
 
 #define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
-#define OUTER_WITHIN 2 /* any code of its library may do so: abi_object.text_... */
+#define OUTER_WITHIN 2 /* any code of its library may call or jump to one: abi_object.text_... */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -108,15 +113,15 @@ struct abi_func {
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
 			* succeeded if rax is at least the size asked for */
-	__u8 exits;    /* it may throw: not its return is probed, but its ret instructions */
+	__u8 exits;    /* it may throw: its ret instructions are probed, not its return */
 	__u8 blind;    /* it may throw, and its ret instructions are not known */
 	/* WRAPS_...: it is an allocator on top of others, and calls inside its calls are not
 	 * counted */
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
-	/* bytes that are added to size: what a new pool itself takes, or, without size_arg, the
-	 * size of each block that the function makes */
+	/* bytes that are added to the size: those that a new pool itself takes. Without size_arg:
+	 * the size of each block that the function makes */
 	__u16 own;
 	__u16 marker; /* ROLE_MARK_...: index of its struct abi_marker; set by user space */
 	/* Each thread has one pool, from which all its blocks are taken: the pool is no
@@ -128,8 +133,8 @@ struct abi_func {
 
 /* Where a marker's argument is when the marker is reached. */
 enum abi_place_kind {
-	PLACE_CONSTANT = 1, /* value */
-	PLACE_REGISTER,	    /* the register base */
+	PLACE_CONSTANT = 1, /* the number `value` */
+	PLACE_REGISTER,	    /* in the register `base` */
 	PLACE_MEMORY,	    /* in memory at base + (index << shift) + value */
 };
 
@@ -140,7 +145,7 @@ struct abi_place {
 	__u8 base, index;
 	__u8 shift;	/* 0 to 3 */
 	__u8 bytes;	/* 1, 2, 4 or 8 */
-	__u8 is_signed; /* a shorter number is widened with its sign */
+	__u8 is_signed; /* a number of less than 8 bytes is widened with its sign */
 	__u8 pad[2];
 };
 
@@ -170,9 +175,9 @@ struct abi_object {
 	__u32 pad;
 };
 
-/* A stack is found by 128 bits of a hash, which is keyed with a secret of the run. Two stacks do
- * not share a key by chance (2^-64 at 2^32 stacks). The target cannot make two stacks share a key,
- * because it cannot see the secret. */
+/* A stack is found by 128 bits of a hash, which is keyed with a secret of this run of memtrace. Two
+ * stacks do not share a key by chance (probability 2^-64 with 2^32 stacks). The target cannot make
+ * two stacks share a key, because it cannot see the secret. */
 struct abi_stack_key {
 	__u64 lo, hi;
 };
@@ -197,8 +202,8 @@ enum abi_stack_end {
 };
 
 /* A flag beside the reason in abi_stack.end: the walk has crossed code without unwind information
- * by frame pointers. It cannot tell code that keeps no frame pointers (LLVM's JIT) from code that
- * keeps them (V8's), so a caller may be missing. */
+ * by frame pointers. The walk cannot tell code that keeps no frame pointers (LLVM's JIT) from code
+ * that keeps them (V8's), so a caller may be missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -210,13 +215,14 @@ struct abi_stack {
 
 /* How to find the frames of CPython in a process. Offsets are in bytes. */
 struct abi_python {
-	__u64 eval_start, eval_end; /* addresses of the function that runs Python's code */
-	__u64 cold_start, cold_end; /* addresses of the part of it that is rarely executed */
+	__u64 eval_start, eval_end; /* addresses of the function that interprets Python's code */
+	__u64 cold_start, cold_end; /* addresses of this function's rarely executed part */
 	/* address of the pointer to the state of the thread that holds the lock of the interpreter;
-	 * 0: this version has none */
+	 * 0: this version of Python has none */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
-	/* up to 3.10, frames are objects: address of their type; 0: frames are not objects */
+	/* address of the type of frames, which are objects up to Python 3.10; 0: frames are not
+	 * objects */
 	__u64 frame_type;
 	__u16 threads; /* in the interpreter's state: pointer to the first thread's state */
 	/* in a thread's state: */
@@ -228,25 +234,25 @@ struct abi_python {
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
 	__u16 instruction; /* pointer to the instruction being executed; in objects, its index */
-	__u16 last;	   /* a byte that is last_value in the last frame that a native frame
-			    * runs */
-	/* a byte that is 0xff if the frame has called native code, not Python; 0: `last` alone
-	 * decides */
+	__u16 last;	   /* a byte that is `last_value` in the last frame that one native
+			    * frame interprets */
+	/* a byte that is 0xff if the frame has called native code, not Python; 0: there is no such
+	 * byte, and `last` alone decides */
 	__u16 depth;
 	__u16 instructions; /* in a code object: its first instruction */
 	__u8 last_value;
-	__u8 last_is_empty; /* the frame with last_value belongs to no function */
+	__u8 last_is_empty; /* the frame with `last_value` belongs to no function */
 	__u8 through_cframe;
 	__u8 frame_bytes; /* bytes of a frame that are read: less than 128 */
 	__u8 index_shift; /* f_lasti, shifted right by this, is the instruction's number */
 	__u8 pad[5];
 };
 
-/* A frame of Python stands in a stack in place of an address. It consists of bit 63, which no
- * address of a process has, the address of its code object divided by 16, and the number of its
- * instruction. */
+/* A stack holds a frame of Python in place of an address. It consists of bit 63, which no address
+ * of a process has, of the address of the frame's code object divided by 16, and of the number of
+ * the instruction being executed. */
 #define ABI_PYTHON_FRAME   (1ULL << 63)
-#define ABI_PYTHON_UNKNOWN 0xfffffULL /* the number is not known */
+#define ABI_PYTHON_UNKNOWN 0xfffffULL /* the instruction's number is not known */
 
 static inline __u64 abi_python_frame(__u64 code, __u64 instruction)
 {
@@ -260,8 +266,8 @@ static inline __u64 abi_python_code(__u64 frame)
 
 /* One executable mapping of a process and how to unwind there. */
 struct abi_mapping {
-	__u64 start, end; /* run-time addresses; unused: start is 1 << 62 */
-	__u64 bias;	  /* address - bias is a pc of the table */
+	__u64 start, end; /* run-time addresses; in an unused entry, start is 1 << 62 */
+	__u64 bias;	  /* run-time address - bias = pc in the unwind table */
 	__u32 table;	  /* number of its unwind table; 0: none */
 	__u32 pad;
 };
@@ -278,8 +284,8 @@ struct abi_file {
 };
 
 /* A program's file as an exec found it. Later the file may have another path, or its inode number
- * may belong to another file. In both cases the time of change (ctime) differs. Only if another
- * file takes the inode number within a tick of the clock may the ctime be the same. Then the
+ * may belong to another file. In both cases the time of change (ctime) differs. The ctime may be
+ * the same only if another file takes the inode number within a tick of the clock. Then the
  * generation differs. */
 struct abi_program {
 	struct abi_file file;
@@ -288,7 +294,8 @@ struct abi_program {
 	__u32 generation; /* 0 where the file system has none */
 };
 
-/* Does a file fit --exe? The verdict is valid while the file has this ctime and generation. */
+/* User space's verdict on a file: does it fit --exe? The verdict is valid while the file has this
+ * ctime and generation. */
 struct abi_verdict {
 	__u64 changed_s;
 	__u32 changed_ns;
@@ -297,7 +304,7 @@ struct abi_verdict {
 	__u32 pad;
 };
 
-/* A part of a file as it is mapped: from this page on. */
+/* A part of a file that is mapped. It begins at this page of the file. */
 struct abi_file_part {
 	struct abi_file file;
 	__u64 page;
@@ -309,11 +316,12 @@ struct abi_file_table {
 	__u64 changed_s; /* the file's time of change (ctime), which nobody can set */
 	__u32 changed_ns;
 	__u32 number; /* the table's number */
-	__u64 shift;  /* address - the mapping's start + shift is a pc of the table; modulo 2^64 */
+	__u64 shift;  /* address - start of the mapping + shift = pc in the table, modulo 2^64 */
 };
 
-/* A chunk of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
- * ~0. Chunk 0 is the table's index: the pc of row i in chunk 0 is the first pc of chunk i + 1. */
+/* A chunk of an unwind table. Its rows are as in user/elf/unwind.h, ascending by pc. Unused rows
+ * have pc ~0. Chunk 0 is the table's index: the pc of row i in chunk 0 is the first pc of chunk i +
+ * 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -345,42 +353,42 @@ struct abi_site {
 	__u64 alloc_samples, freed_samples;
 	__u64 alloc_objects_q16, freed_objects_q16;
 	__u64 alloc_bytes, freed_bytes;
-	/* Samples by realloc whose growth is known, and the sum of that growth, weighted like
+	/* Samples of reallocs whose growth is known, and the sum of these growths, weighted like
 	 * bytes. A block that shrinks counts as negative growth: two's complement. */
 	__u64 grown_samples, grown_bytes;
 	/* Samples that were born in a window and were seen to end in the same window: replaced by
 	 * realloc (moved), or freed (ended). */
 	__u64 moved_samples, ended_samples;
-	/* The most that the site ever held. CPUs may overtake each other here: at worst the value
-	 * is a little too low. */
+	/* The most that the site ever held. CPUs that raise these values at the same time may
+	 * overtake each other. At worst the values are a little too low. */
 	__u64 high_objects_q16, high_bytes;
-	/* Objects whose end was seen, by age: class i holds ages up to ABI_AGE_NS times 10^i, the
-	 * last class all older ones. */
+	/* Objects whose end was seen, by their age at that end. Class i holds ages up to ABI_AGE_NS
+	 * times 10^i. The last class holds all higher ages. */
 	__u64 ended_objects_q16[ABI_AGES];
-	/* What the site held when the process reached its peak number peak_n: abi_site__at_peak().
-	 */
+	/* What the site held at peak number peak_n of the process: abi_site__at_peak(). */
 	__u64 peak_n, peak_objects_q16, peak_bytes;
 };
 
-/* What a process held, and when it held most (bpf/peak.bpf.h). Estimates, as in struct abi_site. */
+/* What a process holds, the most that it has held, and when that was (bpf/peak.bpf.h). Estimates,
+ * as in struct abi_site. */
 struct abi_peak {
 	__u64 live_bytes; /* what it holds now; two's complement */
 	__u64 bytes;	  /* the most it has held */
-	__u64 time_ns;	  /* when that was: monotonic; 0: it never held anything */
-	__u64 n;	  /* peaks so far, each higher than the one before */
-	/* n just after the last exec; 0: there was no exec. If a site's note has a lower number,
-	 * the note belongs to the program before the exec. */
+	__u64 time_ns;	  /* when it held the most: CLOCK_MONOTONIC; 0: it never held anything */
+	__u64 n;	  /* number of peaks so far, each higher than the one before */
+	/* `n` just after the last exec; 0: there was no exec. If abi_site.peak_n is lower, the
+	 * site's values at the peak belong to the program before the exec. */
 	__u64 base;
 };
 
-/* What the site held at the process's highest moment. */
+/* Tells what the site held when the process held most. */
 static inline void abi_site__at_peak(const struct abi_site *site, const struct abi_peak *peak,
 				     __u64 *ret_objects_q16, __u64 *ret_bytes)
 {
 	*ret_objects_q16 = *ret_bytes = 0;
 	if (site->peak_n < peak->base)
 		return;
-	if (site->peak_n >= peak->n) { /* above peak->n if the site was read after the peak */
+	if (site->peak_n >= peak->n) { /* above it if *site was read later than *peak */
 		*ret_objects_q16 = site->peak_objects_q16;
 		*ret_bytes = site->peak_bytes;
 	} else {
@@ -391,8 +399,9 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 		*ret_objects_q16 = *ret_bytes = 0;
 }
 
-/* What the thread freer freed of the blocks that the thread owner allocated. The two may be the
- * same. freer 0: all that owner allocated. Sums over samples as in struct abi_site. */
+/* Of the blocks that the thread `owner` allocated, those that the thread `freer` freed. The two may
+ * be the same thread. If `freer` is 0: all blocks that `owner` allocated. The values are sums over
+ * samples, as in struct abi_site. */
 struct abi_transfer_key {
 	__u32 process;
 	__u32 owner, freer; /* tids */
@@ -416,8 +425,9 @@ struct abi_live_key {
 
 static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 {
-	/* Blocks stand at regular distances. After one multiplication alone the distances would
-	 * still be regular, and some of them would hit few of the counters. */
+	/* Blocks stand at regular distances. If their hashes were made by a single multiplication,
+	 * these would stand at regular distances, too. At some distances they would hit few of the
+	 * counters. */
 	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
 
 	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
@@ -425,9 +435,9 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 }
 
 enum abi_birth {
-	BIRTH_NEW,     /* all of it is new */
-	BIRTH_GROWN,   /* by realloc: `grown` of its bytes are new */
-	BIRTH_UNKNOWN, /* by realloc: the old size is not known, or was not asked for */
+	BIRTH_NEW,     /* all of it is new; also after a realloc if abi_process.window_ns is 0 */
+	BIRTH_GROWN,   /* made by realloc: `grown` of its bytes are new */
+	BIRTH_UNKNOWN, /* made by realloc: the old size is not known */
 	BIRTH_ENDED,   /* it was freed; its address stays watched: abi_process.watch */
 };
 
@@ -440,16 +450,16 @@ struct abi_live {
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
 	 * -size. BIRTH_ENDED: abi_process.window_ns of the window in which a free at its address
-	 * was last reported; 0: none was. */
+	 * was last reported; 0: no free was reported. */
 	__s64 grown;
 };
 
-/* A pool, by process and address: abi_live_key. */
+/* A pool. The key is its process and address: struct abi_live_key. */
 struct abi_pool {
-	__u64 number; /* unique in the run, from 1 */
-	__u64 first;  /* address of its list's first block; 0: it has none */
+	__u64 number; /* unique in this run of memtrace, from 1 */
+	__u64 first;  /* address of the first block in its list; 0: the list is empty */
 	/* Address of a block. In the window that began at told_ns, the ends of this block and of
-	 * all blocks after it in the list were reported; 0: no end was. */
+	 * all blocks after it in the list were reported; 0: no end was reported. */
 	__u64 told;
 	__s64 told_ns;
 	__u32 busy; /* lock of its list; 1: taken */
@@ -466,7 +476,8 @@ struct abi_pooled {
  * ledger needs each event with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
-	END_MOVED,     /* realloc has replaced it by another block, there or elsewhere */
+	END_MOVED,     /* realloc has replaced it by another block, there or elsewhere, or has
+			* freed it */
 	END_UNSEEN,    /* a new sampled block stands at its address: the old one's free was not
 			* seen */
 	END_AGAIN,     /* a later block at its address was freed: reported once per window */
@@ -480,19 +491,20 @@ struct abi_end {
 	__u32 kind; /* enum abi_end_kind */
 };
 
-/* A call between its entry and its return, found by thread and stack pointer so that nested calls
- * do not overwrite each other. */
+/* The key of a call between its entry and its return. It holds the thread and the stack pointer, so
+ * that nested calls do not overwrite each other. */
 struct abi_inflight_key {
 	__u64 sp; /* stack pointer at entry: it points to the return address */
 	__u32 tid;
 	__u32 pad;
 };
 
-/* What the word in front of a block is: its pool's address, or a header of PostgreSQL's, from 16 on
- * (chunk.bpf.h). No pool has such an address. */
+/* Values of abi_func.pool_word: what the word in front of a block is. ABI_POOL_WORD: the address of
+ * the block's pool. ABI_POOL_CHUNK: a header of PostgreSQL 16 or later (chunk.bpf.h). No pool has
+ * the address 1 or 2. */
 #define ABI_POOL_WORD	1ULL
 #define ABI_POOL_CHUNK	2ULL
-#define ABI_POOL_THREAD (1ULL << 63) /* and the tid: the pool of a thread; no address either */
+#define ABI_POOL_THREAD (1ULL << 63) /* with a tid: that thread's pool; no address has this bit */
 
 struct abi_inflight {
 	struct abi_stack_key stack;
@@ -531,14 +543,16 @@ struct abi_region_call {
 	__u64 old_addr, old_len;
 	__u64 flags;		 /* as given to mmap or mremap */
 	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
-	/* zero: no stack. The call only gives memory back, or the stack was lost (counted). */
+	/* all zero: no stack. The call only gives memory back, or its stack was lost (counted). */
 	struct abi_stack_key stack;
 };
 
-/* What is known of a process. The kernel keeps it with the main thread's task. So it comes and goes
- * with the process, and a later process with the same pid does not inherit it. */
+/* What is known of a process. The kernel keeps this struct with the main thread's task. So the
+ * struct comes and goes with the process, and a later process with the same pid does not inherit
+ * it. */
 struct abi_process {
-	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
+	/* unique in this run of memtrace, from 1; its low bits are the process's row of counters
+	 * (maps.bpf.h) */
 	__u32 id;
 	__u32 borrowed; /* a child of vfork: until its exec it runs in its parent's memory and has
 			 * its parent's id */
@@ -552,14 +566,14 @@ struct abi_process {
 	__u32 pad;
 };
 
-/* The most processes with abi_process.borrowed at a time, with ended ones that user space has not
- * read yet. */
+/* At most so many processes with abi_process.borrowed at a time. Those that have ended count until
+ * user space has read this. */
 #define ABI_MAX_BORROWERS 16384
 
-/* Such a process. The entry stays until user space has read that the process has called exec or has
- * ended. */
+/* A process with abi_process.borrowed. The entry stays until user space has read that the process
+ * has called exec or has ended. */
 struct abi_borrower {
-	__u32 process; /* whose memory it runs in */
+	__u32 process; /* id of the process in whose memory it runs */
 	__u32 ended;   /* 1: it has called exec, or has ended */
 	__u64 cpu_ns;  /* if ended: CPU time that it had used, at least 1 */
 };
@@ -570,12 +584,12 @@ struct abi_process_cpu {
 	 * not run on this CPU yet */
 	__u32 process;
 	__u32 pad;
-	/* bytes to the next sample; meaningless unless drawn for the process's interval */
+	/* bytes to the next sample; valid only if drawn_for is the process's interval */
 	__s64 until_sample;
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
 	__u64 stack_ns;	       /* time spent on taking the stacks of heap samples */
-	__u64 armed, returned; /* calls whose return was awaited; those that did return */
+	__u64 armed, returned; /* calls whose return was awaited; how many of them did return */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
 	/* calls of allocating functions that add no block: realloc of a block */
@@ -586,27 +600,29 @@ struct abi_process_cpu {
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
-	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC), if
-	 * it was larger than the process's; 0: none was. Not a sum: the CPUs' maximum counts */
+	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC),
+	 * among intervals larger than the process's; 0: there were none. The CPUs' values are not
+	 * summed: their maximum counts */
 	__u64 marked_interval;
-	/* how often the probes of other tracers on the same function were counted; how often one of
-	 * them made the kernel trap the call's return; the sums of what was found: probes for other
-	 * processes, and probes for this process or for all */
+	/* Probes of other tracers on the same functions (others.bpf.h). other_looks: how often they
+	 * were counted. others_trapped: how often one of them made the kernel trap the call's
+	 * return. others_visited: the sum of all counts of probes for other processes. others_run:
+	 * the sum of all counts of probes for this process or for all processes. */
 	__u64 other_looks, others_trapped, others_visited, others_run;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
 
-/* Which processes are traced besides those that user space names. A process that fits is traced
- * from its exec on, the child of a fork at once. All given conditions must hold. If there are
- * several names, one of them must fit; the same holds for users. */
+/* Which processes are traced besides those that user space names. A process that fits the selection
+ * is traced from its exec on. The child of a fork is traced at once. All given conditions must
+ * hold. If there are several names, one of them must fit; the same holds for users. */
 struct abi_selection {
-	__u32 dynamic; /* any process that fits; else only children, if follow says so */
+	__u32 dynamic; /* 1: any process that fits; 0: only children, if `follow` is set */
 	__u32 follow;  /* children of traced processes */
 	__u32 n_comms, n_users;
 	char comms[ABI_MAX_WANTED][ABI_COMM_LEN];
 	__u32 users[ABI_MAX_WANTED];
-	__u64 cgroup; /* id: the process is in it or below; 0: any */
+	__u64 cgroup; /* id of the cgroup that the process must be in, or below; 0: any */
 	__u32 cgroup_level;
 	__u32 by_exe; /* the program's file must be one that judged_files calls wanted */
 	__u32 self;   /* memtrace's own tgid, never traced */
@@ -615,13 +631,14 @@ struct abi_selection {
 
 enum abi_event_kind {
 	EVENT_NEW = 1,	/* a process is traced from now on: its new program fits the selection */
-	EVENT_FORK,	/* a process is traced: a fork's child; parent is the parent's id */
-	EVENT_EXEC,	/* it runs another program */
-	EVENT_EXIT,	/* it has ended, or its new program does not fit */
-	EVENT_HEADLESS, /* its main thread has ended, other threads go on */
-	EVENT_UNKNOWN,	/* an exec; user space has not judged the file as it is now; process is 0 */
+	EVENT_FORK,	/* a fork's child is traced from now on; `parent` is its parent's id */
+	EVENT_EXEC,	/* a traced process runs another program */
+	EVENT_EXIT,	/* a traced process has ended, or its new program does not fit */
+	EVENT_HEADLESS, /* a process's main thread has ended, other threads go on */
+	EVENT_UNKNOWN,	/* an exec of a file whose state now is not judged yet; `process` is 0 */
 	/* the kernel is about to kill a process because memory is short. Reported for every
-	 * process, traced or not; process is 0, and only tgid, time_ns and anon_bytes are set */
+	 * process, traced or not. `process` is 0, and only `tgid`, `time_ns` and `anon_bytes` are
+	 * set */
 	EVENT_VICTIM,
 };
 
@@ -637,24 +654,25 @@ struct abi_event {
 	__u32 by_thread;  /* EVENT_EXEC: called by another thread than the main one */
 	__u32 death;	  /* EVENT_EXIT: cause of death, ABI_DEATH_... */
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
-	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory then; 0: not known */
+	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory at time_ns; 0: not known */
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
 
-/* The latest thread with a certain thread id. */
+/* The latest thread that had a certain thread id. */
 struct abi_thread {
 	__u32 process;
 	__u32 pad;
-	__u64 comm[ABI_COMM_LEN / 8]; /* text, in words so that it compares quickly */
+	__u64 comm[ABI_COMM_LEN / 8]; /* text, stored in words, which are compared quickly */
 };
 
-/* The last call of a thread into a function that may hand over to another one by a tail jump. */
+/* The last call of a thread into a function that may hand the call over to another one:
+ * abi_func.outer. */
 struct abi_outer_call {
 	__u64 sp, ret, size;
-	__u64 vaddr;	/* the function's: it does not hand over to itself */
-	__u64 inner_sp; /* sp of the last call inside it to a function that may hand over, too; 0:
-			 * none */
+	__u64 vaddr;	/* abi_func.vaddr of the function: no function hands over to itself */
+	__u64 inner_sp; /* sp of the last call inside this one, if its function may hand over, too;
+			 * 0: none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
 	/* The last call into a function that is WRAPS_BY_STACK; pool_sp 0: none. */
@@ -664,9 +682,9 @@ struct abi_outer_call {
 /* The thread that was the last to hit a probe on a CPU, and what a probe needs to know of it
  * (bpf/running.bpf.h). */
 struct abi_running {
-	__u64 turn;	/* the thread's number, and how often it had left a CPU by then */
-	__u64 start_ns; /* when the thread began: no other thread of its number began then */
-	__u64 changes;	/* the global counter `changes` as it was then (bpf/maps.bpf.h) */
+	__u64 turn;	/* the thread's number, and how often it had been switched out before */
+	__u64 start_ns; /* when the thread began: no other thread with its number began then */
+	__u64 changes;	/* the global counter `changes` at that time (bpf/maps.bpf.h) */
 	__u64 interval; /* its process's sampling interval */
 	__u64 outer_sp; /* sp of its abi_outer_call; 0: it has none */
 	__u32 process;

@@ -2,10 +2,11 @@
 /* Which memory context of PostgreSQL (16 and later) a chunk belongs to. In front of the chunk stand
  * eight bytes. Their lowest bits are the kind of context. If the chunk has a block to itself, the
  * upper bits are a fixed value. Else the upper bits are the distance from the block's header to
- * these eight bytes, a multiple of 8. (The bits between are in other places from 17 on.) The
- * block's header holds the context's address.
+ * these eight bytes, a multiple of 8. (From 17 on, the fields between these bits have other
+ * places.) The block's header holds the context's address.
  *
- * This is needed only for chunks that were reallocated, and only contexts of two kinds do that. */
+ * A chunk's context is needed only for chunks that were reallocated, and only two kinds of context
+ * reallocate chunks. */
 #ifndef MEMTRACE_BPF_CHUNK_BPF_H
 #define MEMTRACE_BPF_CHUNK_BPF_H
 
@@ -16,13 +17,13 @@
 #define CHUNK_FAR_SHIFT	 34
 #define CHUNK_ALONE	 (0xb1a8db858eb6efbaULL >> CHUNK_FAR_SHIFT)
 
-/* A block's header: its bytes, and where in it the context's address is. */
+/* The size of a block's header in bytes, and the offset of the context's address in this header. */
 #define ALLOC_SET_HEADER   40
 #define ALLOC_SET_CONTEXT  0
 #define GENERATION_HEADER  56
 #define GENERATION_CONTEXT 16
 
-/* The address of the chunk's context. 0: it cannot be read. */
+/* Returns the address of the chunk's context. 0: it cannot be read. */
 static __always_inline __u64 chunk_context(__u64 chunk)
 {
 	__u64 block = chunk - 8, word, far, context;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the *.bpf.h headers need from their surroundings. On the host (unit tests, fuzzers) the same
- * names come from the test, which includes this header without __bpf__. */
+/* What the *.bpf.h headers need from their surroundings. On the host (unit tests, fuzzers) the test
+ * includes this header without __bpf__, and defines the same functions. */
 #ifndef MEMTRACE_BPF_COMPAT_BPF_H
 #define MEMTRACE_BPF_COMPAT_BPF_H
 
@@ -10,11 +10,13 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-/* The verifier checks such a function once, and not again on each path of each caller. Arguments:
- * numbers, or memory of constant size; the result can be any number. */
+/* Marks a function that the verifier checks once, and not again on each path of each caller. Its
+ * arguments are numbers, or memory of constant size. To the verifier its result can be any
+ * number. */
 #define CHECKED_ONCE __weak __noinline
 
-/* Reads 8 bytes of the target; 0, or negative where the page is not there. */
+/* Reads 8 bytes of the target's memory. Returns 0, or a negative number if the page is not
+ * there. */
 static __always_inline long read_user_u64(__u64 *dst, __u64 addr)
 {
 	return bpf_probe_read_user(dst, sizeof(*dst), (const void *)addr);
@@ -25,8 +27,9 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* If a function's return has a probe, of this tracer or another, the kernel redirects the return to
- * this address. 0: no return in this process ever had a probe. */
+/* Returns the address of the kernel's trampoline in this process. If a function's return has a
+ * probe, of this tracer or another, the kernel redirects the return to this address. 0: no return
+ * in this process ever had a probe. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -34,8 +37,8 @@ static __always_inline __u64 trampoline_addr(void)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-/* What pthread_self() returns in the running thread. The kernel's copy of the register fs is right
- * if the thread has set fs by a system call or at its start, as C libraries do. */
+/* Returns what pthread_self() returns in the running thread. The kernel's copy of the register fs
+ * is right if the thread has set fs by a system call or at its start, as C libraries do. */
 static __always_inline __u64 thread_pointer(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A file's time of change (ctime), which its owner cannot set. It tells whether a file is still as
- * it was, and whether an inode number is still the same file's. */
+/* A file's time of change (ctime), which its owner cannot set. It tells whether a file is
+ * unchanged, and whether an inode number still belongs to the same file. */
 #ifndef MEMTRACE_BPF_CTIME_BPF_H
 #define MEMTRACE_BPF_CTIME_BPF_H
 
 #include "compat.bpf.h"
 
-/* Since 6.13, file systems keep a flag of their own in the nanoseconds: the time was queried. */
+/* Since Linux 6.13, file systems keep a flag of their own in the nanoseconds: the time was
+ * queried. */
 #define CTIME_QUERIED (1U << 31)
 
-/* The fields of struct inode before 6.6, and before 6.11. */
+/* The field of struct inode before Linux 6.6, and the one from then on until 6.11. */
 struct inode___public_ctime {
 	struct timespec64 i_ctime;
 } __attribute__((preserve_access_index));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What becomes resident, without a probe in anybody's code. A page of anonymous memory becomes
- * resident by a page fault, when it is first written to. Each such fault counts as an allocation of
- * a page at that address, sampled like others. That a page was given back shows when it faults
- * again, or at the end in the page map. The page map also tells files' pages from anonymous ones.
- * (bpf_find_vma() could tell this here. It is not called because interrupts are off: vma.bpf.h.) */
+/* Records which memory becomes resident, without a probe in the code of any process. A page of
+ * anonymous memory becomes resident by a page fault, when it is first written to. Each such fault
+ * counts as an allocation of a page at that address, and is sampled like other allocations. If a
+ * page was given back to the kernel, this shows when the page faults again, or at the end in the
+ * page map. The page map also tells files' pages from anonymous ones. (bpf_find_vma() could tell
+ * this here. It is not called because interrupts are off: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -12,7 +13,7 @@
 
 #define PAGE_BYTES 4096
 /* Bits of a fault's error code. */
-#define FAULT_PRESENT 1 /* the page was there (and not writable, ...) */
+#define FAULT_PRESENT 1 /* the page was there, but not writable, for example */
 #define FAULT_WRITE   2
 
 static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u64 error)
@@ -26,7 +27,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
 		return;
-	/* Somebody, such as a tracer, only tries the access. Such a fault brings no page. */
+	/* While page faults are disabled, somebody, such as a tracer, only tries the access. Such a
+	 * fault brings no page. */
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);
@@ -55,7 +57,8 @@ int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned l
 	return 0;
 }
 
-/* The kernel is the first to touch the page, as when read() fills a new buffer. */
+/* Handles a fault in which the kernel is the first to touch the page, as when read() fills a new
+ * buffer. */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A filter for frees: which addresses surely belong to no tracked block. Most frees are of blocks
- * that were not sampled. To look each of them up in the table of live blocks takes two calls and,
- * in a large table, a cache miss.
+/* A filter for frees. It tells which addresses surely belong to no tracked block. Most frees are of
+ * blocks that were not sampled. To look each of them up in the table of live blocks takes two calls
+ * and, in a large table, a cache miss.
  *
  * The table's keys are hashed. For each value of the hash there is a counter, which is never below
  * the number of entries with that hash. Zero: the table has no such key, and no look-up is needed.
@@ -12,9 +12,10 @@
  * - It is raised before an entry is inserted, and lowered when the insertion fails.
  * - It is lowered only by whoever has deleted an entry. When several try to delete one entry, the
  *   map's deletion succeeds for one of them.
- * - Each change is one atomic addition. A counter of 32 bits cannot overflow: tables are smaller.
- * Two CPUs that insert the same key at once leave the counter one too high: one more look-up from
- * then on.
+ * - Each change is one atomic addition. A counter of 32 bits cannot overflow, because tables have
+ *   fewer entries.
+ * If two CPUs insert the same key at once, the counter stays one too high. From then on this costs
+ * look-ups, but hides no free.
  *
  * Whoever frees a block has its address from the thread that allocated it. The allocation's return,
  * at which the counter was raised, comes before the free. The atomic addition is seen by all CPUs
@@ -25,19 +26,19 @@
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* An entry with that key is about to be inserted. */
+/* Raises the key's counter, before an entry with this key is inserted. */
 static __always_inline void filter_add(__u32 *filter, const struct abi_live_key *key)
 {
 	__sync_fetch_and_add(&filter[abi_filter_slot(key)], 1);
 }
 
-/* An entry with that key has been deleted, or was not inserted. */
+/* Lowers the key's counter, after an entry with this key was deleted, or could not be inserted. */
 static __always_inline void filter_remove(__u32 *filter, const struct abi_live_key *key)
 {
 	__sync_fetch_and_add(&filter[abi_filter_slot(key)], -1);
 }
 
-/* false: no entry has that key. */
+/* Returns false if the table has no entry with this key, true if it may have one. */
 static __always_inline bool filter_may_hold(const __u32 *filter, const struct abi_live_key *key)
 {
 	return *(const volatile __u32 *)&filter[abi_filter_slot(key)] != 0;

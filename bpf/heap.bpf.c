@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The probes on allocation functions. One program serves them all: the table of functions, whose
- * index is the probe's cookie, tells which argument is what. There are three ways to attach them,
- * the best first: "session" (one program for entry and return, return armed per call), "multi" and
- * "perf" (an entry and a return program, every return trapped). Functions that may throw never have
- * a return probe: they have the entry program, and another program at their ret instructions. */
+/* The programs of the probes on allocation functions. One program serves all functions. The probe's
+ * cookie is an index into the table of functions, which tells which argument is what. There are
+ * three ways to attach the programs, the best first. "session" has one program for entry and
+ * return, which decides at each call whether the return is trapped. "multi" and "perf" have a
+ * program for the entry and another for the return, and every return is trapped. Functions that may
+ * throw never have a return probe: they have the entry program, and another program at their ret
+ * instructions. */
 #include "argument.bpf.h"
 #include "maps.bpf.h"
 #include "marker.bpf.h"
@@ -20,7 +22,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* The running thread's note on this CPU. */
+/* Returns this CPU's note on the last thread that hit a probe. */
 static __always_inline struct abi_running *running_here(void)
 {
 	__u32 only = 0;
@@ -28,8 +30,8 @@ static __always_inline struct abi_running *running_here(void)
 	return bpf_map_lookup_elem(&runnings, &only);
 }
 
-/* Finds out what a probe needs to know of the thread that has hit it, and notes that. false: the
- * thread is not traced. */
+/* Finds out what a probe needs to know of the thread that has hit it, and writes the note. Returns
+ * false if the thread is not traced. */
 static __noinline bool find_caller(struct abi_running *running, struct caller *caller)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -93,9 +95,9 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 	if (!outer)
 		return;
 	/* The return address shows whether the next function is jumped to: a jump leaves the
-	 * address in place. With OUTER_WITHIN it also shows that the outer call is still under way.
-	 * realloc jumps only when it has no block to move. Otherwise it calls the next function,
-	 * and only OUTER_WITHIN needs the return address. */
+	 * address in place. With OUTER_WITHIN the return address also shows that the outer call is
+	 * still under way. realloc jumps only when it has no block to move. Otherwise it calls the
+	 * next function, and then only OUTER_WITHIN needs the return address. */
 	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
@@ -142,17 +144,17 @@ static __noinline int forget_call(__u64 sp)
 	return 0;
 }
 
-/* A call of fn at sp is not recorded, but its return may be seen. A longjmp or an exception may
- * have left an older entry at sp. That entry is deleted, so that this return is not taken for the
- * older call's. */
+/* Deletes an older entry at sp, which a longjmp or an exception may have left. A call of fn at sp
+ * is not recorded now, but its return may be seen. This return must not be taken for the older
+ * call's. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	if (returns_always || fn->exits || fn->wraps == WRAPS_AWAITED)
 		forget_call(sp);
 }
 
-/* A call inside another one. If the outer call has jumped here, both have the same frame. Then the
- * entry for this frame belongs to the outer call, and stays. */
+/* Counts a call inside another one, and does not record it. If the outer call has jumped here, both
+ * calls have the same frame. Then the entry for this frame belongs to the outer call, and stays. */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
 {
@@ -165,21 +167,23 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 
 /* --- what realloc adds ---
  *
- * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, the size of
- * the old block must be found at once. glibc keeps a block's size in front of the block: rounded up
- * to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses, which
- * header_bytes() subtracts. The sizes of both blocks, old and new, are taken from their headers, so
- * that the growth adds up correctly over many reallocs. Other allocators keep the size where it
- * cannot be read cheaply. With them the old size is known only if the block was sampled in this
- * same window. A target that writes into the header itself falsifies only its own profile; the new
- * block's size must fit what was asked for. */
+ * When a process is traced in windows, most of a block's reallocs happen unseen. So at a realloc
+ * that is seen, the size of the old block must be found at once. glibc keeps a block's size in
+ * front of the block: rounded up to a multiple of 16, or to whole pages. This size includes the
+ * bytes that glibc itself uses, which header_bytes() subtracts. The sizes of both blocks, old and
+ * new, are taken from their headers, so that the growth adds up correctly over many reallocs. Other
+ * allocators keep the size where it cannot be read cheaply. With those allocators the old size is
+ * known only if the block was sampled in this same window. A target that itself writes into the
+ * header falsifies only its own profile. The new block's size in the header must fit the requested
+ * size. */
 
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
 #define MAX_BLOCK      (1ULL << 47)
-#define MAX_ROUNDING   (4ULL << 20) /* bytes, at most: to huge pages */
+#define MAX_ROUNDING   (4ULL << 20) /* bytes that rounding up, to huge pages, adds at most */
 
-/* The bytes that the block at addr has room for, by its header; 0: it has no such header. */
+/* Returns for how many bytes the block at addr has room, by its header; 0: it has no sound
+ * header. */
 static __always_inline __u64 header_bytes(__u64 addr)
 {
 	__u64 header, size;
@@ -190,7 +194,8 @@ static __always_inline __u64 header_bytes(__u64 addr)
 	return size < 32 || size > MAX_BLOCK ? 0 : size - (header & HEADER_MMAPPED ? 16 : 8);
 }
 
-/* A sampled realloc of the block at addr begins; old: that block, when it is tracked. */
+/* Notes the old block's size in `call`, when a sampled realloc of the block at addr begins. old:
+ * this block, if it is tracked. */
 static __always_inline void note_old_size(const struct abi_func *fn,
 					  const struct abi_process *process, __u64 addr,
 					  const struct abi_live *old, struct abi_inflight *call)
@@ -209,7 +214,7 @@ static __always_inline void note_old_size(const struct abi_func *fn,
 	}
 }
 
-/* The sampled realloc has returned the block at addr. */
+/* Notes in `block` by how much it has grown, after the sampled realloc has returned it at addr. */
 static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
 					struct abi_live *block)
 {
@@ -239,13 +244,13 @@ struct sample {
 	__u64 taken;
 };
 
-/* The pool of the running thread, for functions to which the pool is no argument. */
+/* Returns the pool of the running thread, for functions that do not get the pool as an argument. */
 static __always_inline __u64 thread_pool(void)
 {
 	return ABI_POOL_THREAD | (__u32)bpf_get_current_pid_tgid();
 }
 
-/* The pool that a call takes its block from: abi_inflight.pool. */
+/* Returns the pool that a call takes its block from, as abi_inflight.pool holds it. */
 static __always_inline __u64 pool_of(struct pt_regs *ctx, const struct abi_func *fn)
 {
 	if (fn->pool_thread)
@@ -276,8 +281,9 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	return 0;
 }
 
-/* The beginning of a call that is a sample, or may concern a tracked block. Not inlined in enter(),
- * because other calls must not pay for its stack and time. 1: the return is awaited. */
+/* Records the beginning of a call that is a sample, or may concern a tracked block. This function
+ * is not inlined in enter(), because other calls must not pay for its stack and time. Returns 1 if
+ * the call's return is awaited. */
 static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				    const struct abi_func *fn, __u64 size,
 				    const struct sample *sample)
@@ -310,7 +316,8 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 		lose(cpu, LOST_RESULT_FAULT);
 		return fn->wraps == WRAPS_AWAITED;
 	}
-	/* The stack has no room for the entry, so it is filled in inside the map. */
+	/* The program's stack has no room for the entry, so the entry is filled in inside the
+	 * map. */
 	inflight_key(&key, sp);
 	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY)
 		       ? NULL
@@ -343,7 +350,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	return 1;
 }
 
-/* A block that may be tracked is freed. */
+/* Records that the block at addr, which may be tracked, is freed. */
 static __noinline int free_tracked(struct abi_process_cpu *cpu, __u64 addr)
 {
 	struct abi_process *process = process_current();
@@ -356,7 +363,7 @@ static __noinline int free_tracked(struct abi_process_cpu *cpu, __u64 addr)
 	return 0;
 }
 
-/* Entry of an allocating function. 1: the return is awaited. */
+/* Handles the entry of an allocating function. Returns 1 if the call's return is awaited. */
 static __always_inline int enter(struct pt_regs *ctx)
 {
 	struct abi_outer_call *outer = NULL;
@@ -373,7 +380,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (fn->count_arg) {
 		__u64 n = argument(ctx, fn->count_arg), limit = n ? ~0ULL / n : ~0ULL;
 
-		barrier_var(limit); /* or clang asks for a 128-bit product, which BPF lacks */
+		barrier_var(limit); /* else clang asks for a 128-bit product, which BPF lacks */
 		if (size > limit) {
 			if (fn->exits)
 				forget_call(sp);
@@ -432,7 +439,7 @@ static __always_inline bool is_own_return(const struct abi_inflight *call, __u64
 	return !call->ret || is_under_way(sp, call->ret);
 }
 
-/* A call that was recorded has returned ret. */
+/* Handles the return of a recorded call. ret is the call's result. */
 static __always_inline void end_call(struct abi_process_cpu *cpu, const struct abi_process *process,
 				     struct abi_inflight *call, __u64 ret)
 {
@@ -453,7 +460,7 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 		ret = ret >= call->size ? call->in_place : 0;
 	if (old_addr) {
 		/* User space may read the tables at this moment. It must not find the old block
-		 * here as well. */
+		 * both here and in the table of live blocks. */
 		call->old_addr = 0;
 		if (!ret && call->size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = old_addr, .process = process->id};
@@ -496,8 +503,8 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	note_thread(cpu, process->id, block.tid);
 }
 
-/* Return of an allocating function, whose return address stands or stood at sp. at_exit: the probe
- * is on its ret instruction. */
+/* Handles the return of an allocating function. Its return address stands or stood at sp. at_exit:
+ * the probe is on its ret instruction. */
 static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 {
 	struct abi_outer_call *outer;
@@ -524,8 +531,8 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 		return 0;
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
-	/* The stack has no room for a copy of the entry, so it is read inside the map. That is
-	 * safe, because nobody but this thread deletes the entry. */
+	/* The program's stack has no room for a copy of the entry, so the entry is read inside the
+	 * map. That is safe, because nobody but this thread deletes the entry. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);
@@ -560,9 +567,10 @@ int heap_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At the ret instructions of a function that may throw. The entry of such a function has
- * heap_entry, whatever the kind of probes. It gets no return probe, because a return probe replaces
- * the return address, and an exception that meets the replaced address ends the process. */
+/* Runs at the ret instructions of a function that may throw. The entry of such a function has
+ * heap_entry, whatever the kind of probes. The function gets no return probe, because a return
+ * probe replaces the return address, and an exception that meets the replaced address ends the
+ * process. */
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {
@@ -571,7 +579,7 @@ int heap_exit(struct pt_regs *ctx)
 	return 0;
 }
 
-/* A sampled block stands at addr: it was taken from a pool, or a marker has reported it. */
+/* Records the sampled block at addr, which was taken from a pool or reported by a marker. */
 static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size, __u64 interval,
 			    const struct sample *sample)
 {
@@ -590,8 +598,8 @@ static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
 	return 0;
 }
 
-/* A probe inside code that takes a block from one of pymalloc's pools. The pool's header tells its
- * size class (user/elf/pymalloc.h), which the target may have falsified. */
+/* For a probe inside code that takes a block from one of pymalloc's pools. The pool's header tells
+ * its size class (user/elf/pymalloc.h), which the target may have falsified. */
 #define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
 #define PYMALLOC_CLASSES 32
 
@@ -661,7 +669,8 @@ static __noinline __u64 register_of(struct pt_regs *ctx, __u8 number)
 	return number == 16 ? PT_REGS_SP(ctx) : argument(ctx, number);
 }
 
-/* Reads a marker's argument. 0, or negative: it is in memory that is not there. */
+/* Reads a marker's argument. Returns 0, or a negative number if the argument is in memory that is
+ * not there. */
 static __noinline int read_place(struct pt_regs *ctx, const struct abi_place *place, __u64 *ret)
 {
 	__u64 value = place->value;
@@ -698,7 +707,7 @@ int heap_mark_alloc(struct pt_regs *ctx)
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
-	/* what is seen are samples: how many blocks there were is not known */
+	/* only samples are seen: how many blocks were allocated is not known */
 	count(&cpu->no_births, 1);
 	marker = &markers[within(fn->marker, ABI_MAX_MARKERS)];
 	if (read_place(ctx, &marker->ptr, &addr) || read_place(ctx, &marker->size, &size) ||
@@ -738,7 +747,8 @@ int heap_mark_free(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Run by user space, which has taken the block args[1] of process args[0] out of the live table. */
+/* Takes the block args[1] of process args[0] out of its pool's list. User space runs this program
+ * after it has taken the block out of the live table. */
 SEC("raw_tp")
 int heap_leave_pool(struct bpf_raw_tracepoint_args *ctx)
 {

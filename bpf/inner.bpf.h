@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Calls inside other calls: which of them are not counted. */
+/* Finds the calls inside other calls that are not counted. */
 #ifndef MEMTRACE_BPF_INNER_BPF_H
 #define MEMTRACE_BPF_INNER_BPF_H
 
@@ -10,24 +10,24 @@
 /* --- calls that an allocator makes to itself, inside a call that has been counted already ---
  *
  * A realloc that moves its block calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc
- * hands calls with small alignments over. Such an inner call is recognized by its return address,
- * which is
+ * hands calls with small alignments over to malloc. Such an inner call is recognized by its return
+ * address, which is
  * - after one of the allocator's direct calls, or
  * - in the body of a function that hands over ("outer"), or
  * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
  * An inner call that was reached by a jump has the very frame, return address and size of the outer
  * call.
  *
- * Reading the return address costs as much as all the rest (80 ns, the price of a user access). So
- * it is read in two cases only: for samples, and if the thread's last outer call was made at this
- * stack pointer, or just above. */
+ * Reading the return address costs as much as all the rest of the program (80 ns, the price of a
+ * user access). So the address is read in two cases only: for samples, and if the thread's last
+ * outer call was made at this stack pointer, or just above. */
 
-/* Bytes of stack between an outer call and the ones inside it, at most. */
+/* An inner call is made at most so many bytes of stack below its outer call. */
 #define INNER_DEPTH 1024
 
 #define PAGE_BYTES 4096
 
-/* The thread's last outer call, NULL when it has made none. */
+/* Returns the thread's last outer call, NULL if it has made none. */
 static __always_inline struct abi_outer_call *last_outer(void)
 {
 	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
@@ -69,7 +69,8 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
 	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
 		return true;
-	/* An inner call may ask for more bytes: pvalloc and the like round up to whole pages. */
+	/* An inner call may ask for more bytes than its outer call: pvalloc and the like round up
+	 * to whole pages. */
 	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
 		return false;
 	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
@@ -89,8 +90,9 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
  * double the cost. So calls inside a call of such a pool are also candidates for samples. Two
- * conditions show that a sample is inside. The return address of the thread's last call into the
- * pool is still in its place. And it is among the first addresses of the sample's stack. */
+ * conditions show that a sample is inside such a call. First, the return address of the thread's
+ * last call into the pool is still in its place. Second, this return address is among the first
+ * addresses of the sample's stack. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -145,7 +147,7 @@ static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_sta
 	for (i = 0; stack && i < POOL_FRAMES && i < stack->n; i++)
 		if (stack->ip[i] == outer->pool_ret)
 			return true;
-	/* if the stack ends too early to tell, the return address alone has to do */
+	/* if the stack ends too early to tell, the first condition alone decides */
 	return stack && stack->n < POOL_FRAMES && stack->end;
 }
 

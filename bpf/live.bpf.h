@@ -24,8 +24,8 @@ enum live_end {
 	LIVE_UNSEEN, /* its end was not seen */
 };
 
-/* The filter must follow the table. So each insertion and deletion changes both, as in these two
- * functions. */
+/* The filter must follow the table. So each insertion and each deletion changes both, as these two
+ * functions do. */
 static __always_inline long live_insert(const struct abi_live_key *key,
 					const struct abi_live *block)
 {
@@ -38,7 +38,7 @@ static __always_inline long live_insert(const struct abi_live_key *key,
 	return err;
 }
 
-/* false: another CPU, or user space, has deleted the entry. */
+/* Deletes an entry. Returns false if another CPU, or user space, has deleted it first. */
 static __always_inline bool live_delete(const struct abi_live_key *key)
 {
 	if (bpf_map_delete_elem(&live, key))
@@ -47,7 +47,7 @@ static __always_inline bool live_delete(const struct abi_live_key *key)
 	return true;
 }
 
-/* false: the block at addr is not in the table. */
+/* Returns false if the block at addr is surely not in the table. */
 static __always_inline bool live_may_hold(__u32 process, __u64 addr)
 {
 	struct abi_live_key key = {.addr = addr, .process = process};
@@ -55,7 +55,7 @@ static __always_inline bool live_may_hold(__u32 process, __u64 addr)
 	return filter_may_hold(live_filter, &key);
 }
 
-/* The class of an age: an index in abi_site.ended_objects_q16. */
+/* Returns the class of an age: an index into abi_site.ended_objects_q16. */
 static __always_inline __u32 age_class(__u64 ns)
 {
 	__u64 end = ABI_AGE_NS;
@@ -67,8 +67,9 @@ static __always_inline __u32 age_class(__u64 ns)
 	return i;
 }
 
-/* Counts a block as freed; its entry is no longer that of a live block. Returns false when the
- * block belonged to a program that exec has replaced since: then the block was not freed. */
+/* Counts a block as freed. The caller has deleted the block's entry or made it BIRTH_ENDED. Returns
+ * false when the block belonged to a program that exec has replaced since: then the block was not
+ * freed. */
 static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi_process *process,
 				   const struct abi_live *block, enum live_end how)
 {
@@ -134,14 +135,14 @@ static __noinline int live_tell(const struct abi_process *process, const struct 
 	return 0;
 }
 
-/* The window that a free at this moment belongs to, for abi_live.grown; 0: none. A window begins
- * some ms after its probes are in place. */
+/* Returns the window that a free at this moment belongs to, for abi_live.grown; 0: it belongs to
+ * none. A window begins some ms after its probes are in place. */
 static __always_inline __s64 live_window(const struct abi_process *process)
 {
 	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
 }
 
-/* A free at the address of a block that was freed before. It is reported once per window. */
+/* Reports a free at the address of a block that was freed before, but only once per window. */
 static __always_inline void live_free_again(const struct abi_process *process,
 					    struct abi_live *ended, __u64 addr)
 {
@@ -151,7 +152,7 @@ static __always_inline void live_free_again(const struct abi_process *process,
 	live_tell(process, ended, addr, END_AGAIN);
 }
 
-/* The block at addr is about to be freed. */
+/* Ends the block at addr, which is about to be freed, if the block is tracked. */
 static __always_inline void live_forget(struct abi_process_cpu *cpu,
 					const struct abi_process *process, __u64 addr)
 {
@@ -178,8 +179,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_tell(process, &block, addr, END_FREED);
 }
 
-/* realloc has moved a block away from addr, or freed it. The address stays watched, as after a
- * free, unless another block stands there already. */
+/* Keeps addr watched, as after a free, when realloc has replaced or freed the block there. If
+ * another sampled block stands there already, nothing changes. */
 static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr,
 					  struct abi_live *block)
 {
@@ -209,7 +210,7 @@ static __always_inline void note_high(struct abi_site *site)
 		site->high_objects_q16 = objects;
 }
 
-/* A sampled block now stands at addr. */
+/* Records that a sampled block now stands at addr. */
 static __always_inline void live_remember(struct abi_process_cpu *cpu,
 					  const struct abi_process *process, __u64 addr,
 					  const struct abi_live *block)

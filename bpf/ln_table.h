@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tables of sample.bpf.h, 24 binary places: ln(1 + i/256) and exp(-i). Checked by
- * tests/bpf/test_sample.c against the C library. */
+/* Tables for sample.bpf.h, with 24 binary places: ln(1 + i/256) and exp(-i).
+ * tests/bpf/test_sample.c checks them against the C library. */
 /* clang-format off */
 #ifndef MEMTRACE_BPF_LN_TABLE_H
 #define MEMTRACE_BPF_LN_TABLE_H

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps and globals of a run. Sizes are placeholders that user space sets before loading. All
- * are weak: each program file defines them, and the linker joins equal definitions. */
+/* The maps and globals of a run. User space sets some of the sizes before loading
+ * (capture__size_maps). All maps and globals are weak: each program file defines them, and the
+ * linker joins equal definitions. */
 #ifndef MEMTRACE_BPF_MAPS_BPF_H
 #define MEMTRACE_BPF_MAPS_BPF_H
 
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* Memory is allocated as entries are added (BPF_F_NO_PREALLOC). Otherwise a table for a million
- * blocks would take 100 MB, even for a target that holds a thousand samples. */
+/* The sampled blocks that are alive. Memory is allocated as entries are added (BPF_F_NO_PREALLOC).
+ * Otherwise a table for a million blocks would take 100 MB, even for a target that holds a thousand
+ * samples. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -65,8 +67,8 @@ struct {
 	__type(value, struct abi_inflight);
 } inflight __weak SEC(".maps");
 
-/* region_calls: calls of mmap and the like that are under way. regions: those that have returned,
- * for user space. */
+/* region_calls: calls of mmap and the like that are under way. regions: calls that have returned,
+ * for user space to read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -80,8 +82,8 @@ struct {
 	__uint(max_entries, 1 << 12);
 } regions __weak SEC(".maps");
 
-/* Ends of sampled blocks, of processes that are traced in windows (struct abi_end). User space
- * reads the ring when a window is over. */
+/* Ends of sampled blocks in processes that are traced in windows (struct abi_end). User space reads
+ * the ring when a window is over. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 12);
@@ -113,9 +115,9 @@ struct {
 } borrowers __weak SEC(".maps");
 
 /* The counters of each process. Their memory is allocated beforehand: a new process must not be
- * missed for want of memory. It is an array because every hit of a probe looks here. The kernel
- * compiles a look-up in an array to a few instructions, but one in a hash to two calls. A process's
- * row is id & process_rows; row 0 is nobody's. */
+ * missed for want of memory. The map is an array, because every hit of a probe looks up an entry.
+ * The kernel compiles a look-up in an array to a few instructions, but a look-up in a hash to two
+ * calls. A process's row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -123,7 +125,7 @@ struct {
 	__type(value, struct abi_process_cpu);
 } process_cpus __weak SEC(".maps");
 
-/* What each process held when it held most, by its row. */
+/* The peak of each process: what it held when it held most. The index is the process's row. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -166,7 +168,7 @@ struct {
 	__type(value, struct abi_mappings);
 } mappings __weak SEC(".maps");
 
-/* How to find Python's frames, of each process that runs Python. */
+/* How to find Python's frames in each process that runs Python. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -175,7 +177,7 @@ struct {
 	__type(value, struct abi_python);
 } pythons __weak SEC(".maps");
 
-/* News of processes. */
+/* Events of processes: struct abi_event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
@@ -221,47 +223,48 @@ const struct abi_inflight no_call __weak = {};
 /* Constant from loading on. */
 const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
-/* True if the kernel has bpf_loop (5.17), which the walk by tables needs. */
+/* True if the kernel has bpf_loop() (since Linux 5.17), which the walk by unwind tables needs. */
 const volatile bool use_tables __weak = false;
-/* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
+/* True if the return of every call is trapped, whether the call is sampled or not (ways "multi" and
+ * "perf" of heap.bpf.c). */
 const volatile bool returns_always __weak = false;
 
-/* True where others_look() works: the programs are attached to uprobe_multi links. */
+/* True if others_look() works, because the programs are attached by uprobe_multi links. */
 const volatile bool counts_others __weak = false;
 
 /* True if the cost of all probes together is wanted. Only then is machine_cpus kept. */
 const volatile bool count_machine __weak = false;
 
-/* Mask that makes a process's row from its id. One less than a power of two. */
+/* The mask that makes a process's row from its id. It is one less than a power of two. */
 const volatile __u32 process_rows __weak = 0;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
-__u64 ends_lost __weak;		/* ends for which the ring had no room */
-__u64 n_pools __weak;		/* pools that have had a block so far */
-__u64 events_lost __weak;	/* news for which the ring had no room */
-__u64 processes_refused __weak; /* processes that fit, but had no room for their state */
+__u64 ends_lost __weak;		/* entries for which the ring `ends` had no room */
+__u64 n_pools __weak;		/* pools that have had a sampled block so far */
+__u64 events_lost __weak;	/* entries for which the ring `events` had no room */
+__u64 processes_refused __weak; /* processes to trace for which there was no free row */
 __u64 borrowers_changes __weak; /* how often a borrower has begun or ended so far */
-__u64 borrowers_lost __weak;	/* borrowers that had no room in the map */
+__u64 borrowers_lost __weak;	/* borrowers for which there was no room */
 /* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
  * user space) raises the counter afterwards. */
 volatile __u64 changes __weak;
-/* True if some function of the table wraps others. */
+/* True if some function of the table is WRAPS_AWAITED. */
 volatile __u32 any_wraps __weak;
 volatile __u32 any_pools __weak; /* some function of the table is WRAPS_BY_STACK */
-/* True once a process in pythons has been seen. */
+/* True once user space has put a process into `pythons`. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_marker markers[ABI_MAX_MARKERS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
-__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* counters by hash of the keys of live: filter.bpf.h */
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* by hash of a key of `live`: filter.bpf.h */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {
 	__sync_fetch_and_add(counter, n);
 }
 
-/* The machine's counters on this CPU; NULL: they are not wanted. */
+/* Returns the machine's counters on this CPU; NULL: they are not wanted. */
 static __always_inline struct abi_process_cpu *machine_cpu(void)
 {
 	__u32 only = 0;
@@ -276,7 +279,8 @@ static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what
 
 #define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
 
-/* An insertion into a map failed with err: the map is full, or there was no memory. */
+/* Counts an insertion into a map that failed with err. Either the map is full, which counts as
+ * `full`, or there was no memory. */
 static __always_inline void lose_insert(struct abi_process_cpu *cpu, long err, enum abi_lost full)
 {
 	lose(cpu, err == E_TOO_BIG ? full : LOST_NO_MEMORY);

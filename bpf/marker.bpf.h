@@ -2,16 +2,17 @@
 /* Samples that the target has taken itself, and reports through markers (user/elf/stapsdt.h).
  *
  * The target samples as memtrace does (sample.bpf.h): points lie over its allocated bytes with a
- * mean distance R, and an allocation of S bytes with at least one point is a sample. It reports the
- * weight W = S / (1 - exp(-S/R)) instead of R. memtrace computes R from S and W, and records R with
- * the block, in the place of its own interval. From there on the sample is like any other: the
- * bytes and objects that it stands for, and its part of the variance, W (W - S) =
- * S^2 (1 - p) / p^2 (profile/estimate.h), follow from S and R.
+ * mean distance R, and an allocation of S bytes with at least one point is a sample. This has the
+ * probability p(S, R) = 1 - exp(-S/R). The target reports the weight W = S / p(S, R) instead of R.
+ * memtrace computes R from S and W, and records R with the block, in the place of its own interval.
+ * From there on the sample is like any other. The bytes and objects that it stands for follow from
+ * S and R. So does its part of the variance, W (W - S) = S^2 (1 - p) / p^2 (profile/estimate.h).
  *
- * Where memtrace's own interval I is larger than R, it keeps only a part of the samples: each one
- * with the chance p(S, I) / p(S, R). Then an allocation is recorded with the chance p(S, I), as if
- * memtrace itself had sampled at I. So -i and the limit of overhead mean the same for such a
- * target, except that its samples cannot come closer than R. */
+ * If memtrace's own interval I is larger than R, memtrace keeps only a part of the samples: each
+ * one with the probability p(S, I) / p(S, R). Then an allocation is recorded with the probability
+ * p(S, I), as if memtrace itself had sampled at the interval I. So -i and the limit of overhead
+ * mean the same for such a target as for others, except that the mean distance of its samples
+ * cannot be below R. */
 #ifndef MEMTRACE_BPF_MARKER_BPF_H
 #define MEMTRACE_BPF_MARKER_BPF_H
 
@@ -19,18 +20,19 @@
 #include "compat.bpf.h"
 #include "sample.bpf.h"
 
-/* A reported R that is larger than memtrace's interval by at most 1/512 counts as equal: W was
- * rounded to whole bytes, and the target may have computed with a rougher logarithm. */
+/* A reported R that is larger than memtrace's interval by at most 1/512 counts as equal to it: W
+ * was rounded to whole bytes, and the target may have computed with a rougher logarithm. */
 #define MARKER_EQUAL_SHIFT 9
 
-/* Does a sample of this size tell the target's interval well? A block of many intervals is sampled
- * for sure, so its weight is hardly more than its size, and was rounded to whole bytes. */
+/* Does a sample of this size tell the target's interval well? A block of many intervals is almost
+ * surely sampled. So its weight is hardly more than its size, and the weight was rounded to whole
+ * bytes. */
 static __always_inline bool marker_tells(__u64 size, __u64 interval)
 {
 	return size < 4 * interval;
 }
 
-/* A number of so many bytes, in the low end of raw, as 8 bytes. */
+/* Widens the number in the lowest `bytes` bytes of `raw` to 8 bytes. */
 static __always_inline __u64 marker_widen(__u64 raw, __u32 bytes, __u32 is_signed)
 {
 	__u32 shift = (64 - 8 * bytes) & 63;
@@ -38,12 +40,14 @@ static __always_inline __u64 marker_widen(__u64 raw, __u32 bytes, __u32 is_signe
 	return is_signed ? (__u64)((__s64)(raw << shift) >> shift) : raw << shift >> shift;
 }
 
-/* The interval R at which a sample of size bytes has this weight; 1: each such allocation is a
- * sample. At most ABI_MAX_INTERVAL, whatever the target says.
+/* Returns the interval R at which a sample of `size` bytes has the weight `weighted`. 1: each
+ * allocation of this size is a sample. The result is at most ABI_MAX_INTERVAL, whatever the target
+ * says.
  *
- * With t = S/R. Up to t = 1, that is W >= S / (1 - 1/e), the series of weight_q16() gives
- * W = R + S/2 + S t/12 - S t^3/720 + ... So R = W - S/2 - S t/12 + S t^3/720, solved by iteration:
- * a step divides the error by 12 at least. Above, t = -ln(1 - S/W). */
+ * Let t = S/R. Up to t = 1, that is for W >= S / (1 - 1/e), the series of weight_q16() gives
+ * W = R + S/2 + S t/12 - S t^3/720 + ... So R = W - S/2 - S t/12 + S t^3/720. This equation is
+ * solved by iteration: each step divides the error by at least 12. Above t = 1, R follows from
+ * t = -ln(1 - S/W). */
 CHECKED_ONCE __u64 marker_interval(__u64 size, __u64 weighted)
 {
 	__u64 rest, start, interval, x, term, cube, u;
@@ -76,8 +80,8 @@ CHECKED_ONCE __u64 marker_interval(__u64 size, __u64 weighted)
 	return interval > ABI_MAX_INTERVAL ? ABI_MAX_INTERVAL : interval ? interval : 1;
 }
 
-/* Is the target's sample of size bytes to be recorded, where memtrace's interval is `own`? Sets
- * *ret_interval to the interval to record with it. */
+/* Must the target's sample of `size` bytes be recorded if memtrace's interval is `own`? Sets
+ * *ret_interval to the interval that is recorded with the sample. */
 static __always_inline bool marker_keep(__u64 size, __u64 weighted, __u64 own, __u64 *ret_interval)
 {
 	__u64 theirs = marker_interval(size, weighted), wanted;
@@ -93,7 +97,7 @@ static __always_inline bool marker_keep(__u64 size, __u64 weighted, __u64 own, _
 	wanted = weighted_bytes(size ? size : 1, weight_q16(size, own));
 	if (weighted >= wanted)
 		return true;
-	/* wanted < 2^37, because the weight is 1 from 16 intervals on */
+	/* here size < 16 intervals, because above this wanted = size; so wanted < 2^37 */
 	return ((random_u32() >> 8) * wanted) >> 24 < weighted;
 }
 

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Other tracers' probes on the function whose probe runs.
+/* Counts the probes of other tracers on the function whose probe was hit.
  *
  * At each call the kernel visits all probes on the instruction, one after the other, in whatever
  * process the call is made. A probe for another process costs this visit, and a probe for all
- * processes also runs its program. The calibration, made on memtrace's own code, has none of this.
- * A probe for another process may even make the kernel trap the call's return: its program is not
- * run at the entry, so nothing says that the return is not wanted. So the probes are counted now
- * and then, and user space adds their cost.
+ * processes also runs its program. The calibration, which measures probes on memtrace's own code,
+ * has none of these costs. A probe for another process may even make the kernel trap the call's
+ * return: its program is not run at the entry, so nothing says that the return is not wanted. So
+ * the probes are counted now and then, and user space adds their cost.
  *
  * A program finds the list of probes from the context that the kernel notes for it in the task (for
- * uprobe_multi links only). Since Linux 6.12 the list has this form; before, nothing is counted.
- * Probes may come and go meanwhile. What is read then may be wrong, but no read can fault. */
+ * uprobe_multi links only). The list has this form since Linux 6.12. On older kernels nothing is
+ * counted. Probes may come and go while the list is read. Then some values may be wrong, but no
+ * read can fault. */
 #ifndef MEMTRACE_BPF_OTHERS_BPF_H
 #define MEMTRACE_BPF_OTHERS_BPF_H
 
 #include "maps.bpf.h"
 
-#define MAX_OTHERS   128 /* probes that are counted at most */
-#define OTHERS_EVERY 16	 /* samples of a CPU from one count to the next; a power of two */
+#define MAX_OTHERS   128 /* at most so many probes are counted at a time */
+#define OTHERS_EVERY 16	 /* samples of a process on a CPU per count; a power of two */
 
 /* The walk along the list of probes. */
 struct others_walk {
@@ -27,8 +28,9 @@ struct others_walk {
 	bool trapped; /* some other probe has the call's return trapped */
 };
 
-/* Counts a probe. The programs of a run are attached to many processes, so a probe with the same
- * program is the run's own. True: because of this probe the call's return is trapped. */
+/* Counts a probe, unless it is memtrace's own. This run attaches its programs to many processes, so
+ * a probe with the same program is memtrace's. Returns true if the kernel traps the call's return
+ * because of this probe. */
 static __always_inline bool others_add(struct others_walk *walk,
 				       const struct uprobe_consumer *consumer)
 {
@@ -40,7 +42,7 @@ static __always_inline bool others_add(struct others_walk *walk,
 	const struct bpf_uprobe *probe;
 	bool runs = false;
 
-	if (!handler) /* it is at the return only */
+	if (!handler) /* the probe is at the return only */
 		return true;
 	if (handler == BPF_CORE_READ(own, consumer.handler)) {
 		probe = (const void *)consumer - bpf_core_field_offset(struct bpf_uprobe, consumer);
@@ -70,7 +72,8 @@ static long others_step(__u32 i, struct others_walk *walk)
 	return 0;
 }
 
-/* At some samples: counts the other tracers' probes. Kernels that have the list have bpf_loop(). */
+/* Counts the other tracers' probes, at some of the samples. Kernels that have the list have
+ * bpf_loop(), too. */
 CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 {
 	const struct bpf_uprobe_multi_run_ctx *run;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For the programs of uprobes: their frames stay on the task's own stack. */
+/* Keeps the frames of uprobes' programs on the task's own stack. */
 #ifndef MEMTRACE_BPF_OWN_STACK_BPF_H
 #define MEMTRACE_BPF_OWN_STACK_BPF_H
 
-/* Since Linux 6.13, programs of the type of uprobes get their larger frames on a stack of their
- * own (x86, arm64): one for each CPU, not one for each task. The kernel relies on the check
- * against recursion that kprobes have, and uprobes do not have it. With a preemptible kernel, two
- * tasks whose programs run on one CPU at the same time overwrite each other's frames, and the
- * kernel panics (seen with 7.2.12). A program with a tail call in it never gets such a stack, even
- * if the call is never made. Every uprobe's program begins with this (a unit test checks it).
- * `programs` stays empty; since 6.18 all programs that name such a map must be attached in the
- * same way. */
+/* Since Linux 6.13, programs of the type of uprobes get their larger frames on a private stack
+ * (x86, arm64). A program has one such stack for each CPU, not one for each task. The kernel relies
+ * on the check against recursion that kprobes have, but uprobes do not have this check. With a
+ * preemptible kernel, two tasks whose programs run on one CPU at the same time overwrite each
+ * other's frames, and the kernel panics (seen with 7.2.12). A program with a tail call in it never
+ * gets a private stack, even if the call is never made. So every uprobe's program begins with
+ * NO_PRIVATE_STACK (a unit test checks it). The map that it names stays empty. There are two such
+ * maps, because since Linux 6.18 all programs that name the same one must be attached in the same
+ * way. */
 struct no_programs {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);

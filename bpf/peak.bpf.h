@@ -19,7 +19,8 @@
 
 #define PEAK_TRIES 4
 
-/* The site is about to change. */
+/* Called before the site changes. Notes what the site holds, if the site has no note for the last
+ * peak. */
 static __always_inline void peak_before(const struct abi_peak *peak, struct abi_site *site)
 {
 	__u64 n = peak->n;
@@ -31,12 +32,13 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 	site->peak_n = n;
 }
 
-/* The site has changed: the process holds `bytes` more (negative: less). */
+/* Called after the site has changed: the process holds `bytes` more (negative: less). Numbers a new
+ * peak. */
 static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64 now_ns)
 {
 	__s64 live = (__s64)__sync_fetch_and_add(&peak->live_bytes, bytes) + bytes;
 
-	/* a lower peak of another CPU must not replace ours */
+	/* a lower peak of another CPU must not replace this one */
 	for (int i = 0; i < PEAK_TRIES; i++) {
 		__u64 highest = peak->bytes;
 
@@ -50,8 +52,8 @@ static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64
 	}
 }
 
-/* An exec: what the old program held is gone, and so are its peaks. Sites that have not changed
- * since the exec belong to the old program. */
+/* Begins a new program after an exec. What the old program held is gone, and so are its peaks.
+ * Sites that have not changed since the exec belong to the old program. */
 static __always_inline void peak_exec(struct abi_peak *peak)
 {
 	peak->live_bytes = 0;

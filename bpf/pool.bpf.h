@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Blocks that end with their pool: a heap of mimalloc's that is destroyed, a pool that the user has
- * named. The sampled blocks of each pool stand in a list, so that each of them can be counted as
- * freed when the pool ends. While no pool has had a sampled block, frees skip this file.
+/* Blocks that end with their pool. A pool is a heap of mimalloc's that is destroyed, or a pool that
+ * the user has named. The sampled blocks of each pool stand in a list, so that each of them can be
+ * counted as freed when the pool ends. As long as no pool has had a sampled block, frees call
+ * nothing of this file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
  * Whoever changes the list takes the pool's lock, but does not wait for it: the holder may be the
@@ -9,12 +10,12 @@
  * is safe. A block that is not in the list does not end with its pool (counted). A block that is in
  * the list but no longer in the live table is passed over.
  *
- * Every pool has a number of its own. If a block's number is not the one that its pool has now, the
- * block belongs to an earlier pool at that address.
+ * Every pool has a number of its own. If the number stored with a block is not the number of the
+ * pool at that address now, the block belongs to an earlier pool there.
  *
- * In windows, the address of a block stays watched after the block's end (BIRTH_ENDED). When a
- * later pool at the same address ends, the block's address counts as freed again. So the lists are
- * kept until user space stops watching the addresses. */
+ * In a process that is traced in windows, the address of a block stays watched after the block's
+ * end (BIRTH_ENDED). When a later pool at the same address ends, the block's address counts as
+ * freed again. So the lists are kept until user space stops watching the addresses. */
 #ifndef MEMTRACE_BPF_POOL_BPF_H
 #define MEMTRACE_BPF_POOL_BPF_H
 
@@ -37,7 +38,7 @@ static __always_inline void pool_unlock(struct abi_pool *pool)
 	__sync_lock_test_and_set(&pool->busy, 0);
 }
 
-/* The block at addr leaves its pool: it was freed, or moved. */
+/* Takes the block at addr out of its pool's list, because it was freed or moved. */
 static __noinline int pool_leave(__u32 process, __u64 addr)
 {
 	struct abi_live_key key = {.addr = addr, .process = process}, other = {.process = process};
@@ -79,14 +80,14 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 		pool_unlock(pool);
 		return 0;
 	}
-	/* The pool stays locked: whoever waits for its lock must not join a pool that is not in the
-	 * map. */
+	/* The pool stays locked: whoever still tries to lock it must not put a block into a pool
+	 * that is no longer in the map. */
 	other.addr = pool_addr;
 	bpf_map_delete_elem(&pools, &other);
 	return 0;
 }
 
-/* A sampled block was taken from the pool at pool_addr. */
+/* Puts the sampled block at addr into the list of the pool from which it was taken. */
 static __noinline int pool_join(struct abi_process_cpu *cpu, __u32 process, __u64 pool_addr,
 				__u64 addr)
 {
@@ -125,7 +126,7 @@ static __noinline int pool_join(struct abi_process_cpu *cpu, __u32 process, __u6
 	return 0;
 }
 
-/* The state of a walk along a list. */
+/* The state of a walk along a pool's list. */
 struct pool_walk {
 	struct abi_process_cpu *cpu;
 	const struct abi_process *process;
@@ -153,8 +154,8 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 	return !walk->addr;
 }
 
-/* The pool at addr is about to end. frees: its blocks end with it; else it hands them over to
- * another pool. */
+/* Handles the coming end of the pool at addr. frees: the pool's blocks end with it; else the pool
+ * hands them over to another one. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
 	struct abi_process *process = process_current();
@@ -186,7 +187,8 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 		pool->told = pool->first;
 		pool->told_ns = (__s64)process->window_ns;
 	}
-	/* the pool is deleted while it is locked: whoever waits for its lock no longer finds it */
+	/* a pool that is deleted stays locked: whoever has found it before cannot lock it any
+	 * more */
 	if (!walk.stays)
 		bpf_map_delete_elem(&pools, &key);
 	if (walk.addr)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which process a call belongs to. The kernel keeps our note on a process with the task of its main
- * thread. So a pid that is used again, an exec, a fork or an exit never mixes two processes up. */
+/* Which process a call belongs to. The kernel keeps memtrace's note on a process (struct
+ * abi_process) with the task of the process's main thread. So two processes are never mixed up,
+ * even if a pid is used again, and whatever execs, forks and exits there are. */
 #ifndef MEMTRACE_BPF_PROCESS_BPF_H
 #define MEMTRACE_BPF_PROCESS_BPF_H
 
@@ -8,7 +9,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* The note on a task's process; NULL: it is not traced. */
+/* Returns the note on a task's process; NULL: the process is not traced. */
 static __always_inline struct abi_process *process_of(struct task_struct *task)
 {
 	struct task_struct *leader = task->group_leader;
@@ -36,7 +37,7 @@ static __noinline bool claim_row(struct abi_process_cpu *cpu, __u32 process)
 	return true;
 }
 
-/* A process's counters on this CPU; NULL: it has been dropped. */
+/* Returns a process's counters on this CPU; NULL: the process has been dropped. */
 static __always_inline struct abi_process_cpu *process_cpu(__u32 process)
 {
 	__u32 row = process & process_rows;
@@ -47,7 +48,7 @@ static __always_inline struct abi_process_cpu *process_cpu(__u32 process)
 	return cpu;
 }
 
-/* What the process held at its peak. */
+/* Returns what the process held at its peak. */
 static __always_inline struct abi_peak *process_peak(__u32 process)
 {
 	__u32 row = process & process_rows;

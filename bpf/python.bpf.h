@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Frames of CPython in a stack. One native frame of _PyEval_EvalFrameDefault runs one Python
- * function, or from 3.11 on several of them that have called each other. The thread's state leads
- * to the innermost frame of the interpreter, and each frame to its caller. A mark tells where the
- * native function was entered. When the walk of the native stack reaches a frame of this function,
- * it puts the interpreter's frames in place of that frame, as far as the mark. Then it continues.
+/* Frames of CPython in a stack. One native frame of _PyEval_EvalFrameDefault interprets one Python
+ * function, or from 3.11 on several of them that have called each other. The thread's state points
+ * to the innermost Python frame, and each Python frame to its caller's. A mark in a Python frame
+ * tells that the native function was entered there. When the walk of the native stack reaches a
+ * frame of _PyEval_EvalFrameDefault, it puts the Python frames up to the mark in place of that
+ * frame. Then the walk continues.
  *
- * Up to 3.10 frames are objects on the heap.
+ * Up to 3.10 Python frames are objects on the heap.
  *
- * A generator that passes an exception on to another one ("yield from") has no native frame at that
- * time. Up to 3.10 its Python frame has no mark at that time. 3.11 leaves the mark. So the walk
- * ignores the mark of the first frame that it puts in place of a native one, if that frame's depth
- * of stack is noted, as in a frame that has called Python.
+ * While a generator passes an exception on to another one ("yield from"), it has no native frame.
+ * Up to 3.10 its Python frame has no mark during this time. 3.11 leaves the mark in the frame. So
+ * the walk ignores a mark in the first Python frame that it puts in place of a native frame, if
+ * this Python frame notes the depth of its stack. A frame that has called Python notes this depth.
  *
- * Where each field lies depends on the version. User space finds the offsets (struct abi_python).
- * All that is read may be forged: each step reads one frame, and the stack's limit ends a walk in
- * circles. */
+ * Where each field lies depends on Python's version. User space finds the offsets (struct
+ * abi_python). The target may forge all that is read. So each step reads one frame, and the limit
+ * of frames ends a walk in circles. */
 #ifndef MEMTRACE_BPF_PYTHON_BPF_H
 #define MEMTRACE_BPF_PYTHON_BPF_H
 
@@ -22,8 +23,8 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-#define PYTHON_MAX_THREADS 64 /* states that are searched for the running thread's */
-#define PYTHON_TYPE_WORD   1  /* index of the word of an object that points to its type */
+#define PYTHON_MAX_THREADS 64 /* the running thread is searched among at most so many threads */
+#define PYTHON_TYPE_WORD   1  /* in an object, index of the word that points to the object's type */
 
 static __always_inline bool python_runs_at(const struct abi_python *python, __u64 pc)
 {
@@ -54,7 +55,8 @@ static __always_inline __u64 python_thread(const struct abi_python *python, __u6
 	return 0;
 }
 
-/* The native walk has reached a frame of the interpreter's function, the last one in the stack. */
+/* Prepares the steps along Python frames. The native walk has reached a frame of the interpreter's
+ * function and has put it last into the stack. */
 static __always_inline void python_enter(struct unwind *u, const struct abi_python *python)
 {
 	if (!u->python_known) {
@@ -70,7 +72,7 @@ static __always_inline void python_enter(struct unwind *u, const struct abi_pyth
 	u->python_first = 1;
 }
 
-/* Puts one frame into the stack. 0: the walk goes on; 1: it is over. */
+/* Puts one Python frame into the stack. 0: the walk goes on; 1: the walk is over. */
 static __always_inline int python_step(struct unwind *u, const struct abi_python *python)
 {
 	__u64 code, instruction, unit, last, depth;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that
- * changed something is reported to user space, which keeps the map of the regions. Calls are seen
- * in one of two places: at libc's functions, which costs other processes nothing, or at the system
- * calls, whoever makes them. */
+/* Memory that processes take from the kernel themselves, by mmap, munmap, mremap and brk. Each call
+ * that changed something is reported to user space, which keeps the map of the regions. Calls are
+ * seen in one of two places: at libc's functions, which costs other processes nothing, or at the
+ * system calls, which also shows calls that do not go through libc. */
 #include "maps.bpf.h"
 #include "own_stack.bpf.h"
 #include "process.bpf.h"
@@ -15,9 +15,9 @@
 
 #define THREAD_COMPAT 2 /* TS_COMPAT of asm/thread_info.h: a 32-bit system call is under way */
 
-/* Did the call fail? A system call answers -ERRNO. libc's function answers MAP_FAILED, or an int of
- * -1, whose upper half says nothing. The system call brk answers with the break that is in force.
- */
+/* Did the call fail? A system call answers -ERRNO. libc's function answers MAP_FAILED, or -1 as an
+ * int: then the upper half of the register says nothing. The system call brk answers with the break
+ * that is in force. */
 static __always_inline bool has_failed(const struct abi_region_call *call, __u64 result,
 				       bool syscall)
 {
@@ -35,7 +35,8 @@ static __always_inline __u64 current_brk(void)
 	return BPF_CORE_READ(task, mm, brk);
 }
 
-/* A call begins. call has its kind and arguments. 1: its return is awaited. */
+/* Records the beginning of a call. `call` has its kind and arguments. Returns 1 if the call's
+ * return is awaited. */
 static __always_inline int region_enter(struct abi_region_call *call, const struct stack_from *from)
 {
 	struct abi_inflight_key key;
@@ -72,7 +73,8 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	return 1;
 }
 
-/* The call returns result. sp is the stack pointer at the call's entry. */
+/* Handles the return of a call, whose result is `result`. sp is the stack pointer at the call's
+ * entry. */
 static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 {
 	struct abi_region_call *found, *call;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The registers of a process's threads, without stopping them: as each thread saved them when it
- * last entered the kernel. This program has a file of its own, because it is loaded alone, without
- * probes and tables. Needs Linux 5.15 (bpf_task_pt_regs()). */
+/* Reads the registers of a process's threads without stopping the threads. The values are those
+ * that each thread saved when it last entered the kernel. This program has a file of its own,
+ * because it is loaded alone, without probes and tables. Needs Linux 5.15 (bpf_task_pt_regs()). */
 #include "vmlinux.h"
 
 #include <bpf/bpf_core_read.h>
@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u32 target; /* its tgid, as the initial pid namespace has it */
+const volatile __u32 target; /* the target's tgid in the initial pid namespace */
 
 SEC("iter/task")
 int read_registers(struct bpf_iter__task *ctx)

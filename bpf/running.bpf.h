@@ -4,7 +4,7 @@
  * storage of tasks: for the thread's process, and for its last outer call.
  *
  * The kernel counts how often each thread has been switched out. One word of a note, the thread's
- * turn, has the thread's number and that count, as it was before anything was looked up. The note
+ * turn, has the thread's number and this count, as it was before anything was looked up. The note
  * is valid while the running thread's turn equals that word. Then the thread has run on this CPU
  * ever since, and no other thread has. So
  * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
@@ -19,13 +19,14 @@
  * start time differs. (That time is stored in another word than the turn. This does no harm: two
  * threads with the same number never exist at the same time.)
  *
- * What is known of a process can be changed by others. Whoever changes it raises a count of changes
- * afterwards, and the note holds that count.
+ * An exec or user space may change what is known of a process. Whoever changes it raises the
+ * counter `changes` afterwards. The note holds this counter's value.
  *
- * If the storage has no process for a thread, no note is made: before Linux 6.2 the storage of
- * tasks finds nothing when it is busy. It is busy while a program that was preempted in it waits
- * for this CPU. So if the storage has found the process, and the thread has not been switched out
- * since, then its answer about the outer call is right, too. */
+ * If the storage of tasks finds no process for a thread, no note is made. The reason: before Linux
+ * 6.2 the storage finds nothing while it is busy. It is busy while a program that was preempted
+ * inside the storage's code waits for this CPU. So if the storage has found the process, and the
+ * thread has not been switched out since, then the storage's answer about the outer call is right,
+ * too. */
 #ifndef MEMTRACE_BPF_RUNNING_BPF_H
 #define MEMTRACE_BPF_RUNNING_BPF_H
 
@@ -39,7 +40,8 @@ struct caller {
 	__u64 outer_sp;
 };
 
-/* The thread's number, and how often it has been switched out, modulo 2^32. */
+/* Returns one word that has the thread's number and, modulo 2^32, how often the thread has been
+ * switched out. */
 static __always_inline __u64 task_turn(const struct task_struct *task)
 {
 	return (__u64)(__u32)task->pid << 32 | (__u32)(task->nvcsw + task->nivcsw);

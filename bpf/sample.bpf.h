@@ -7,11 +7,12 @@
  *
  *	X = -R ln(u),	u uniform on (0, 1],
  *
- * and is counted down in bytes. Sizes are whole numbers, so the countdown is one, too. It begins at
- * floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The
- * Poisson process has no memory. So after a sample the rest of the overshoot is forgotten, and
- * counters per CPU are as good as counters per thread. The first distance on a CPU is drawn like
- * any other. (A countdown that started at 0 would always sample the first allocation.)
+ * and is counted down in bytes. Sizes are whole numbers, so the countdown is a whole number, too.
+ * It begins at floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R)
+ * exactly. The Poisson process has no memory. So after a sample the rest of the overshoot is
+ * forgotten, and counters per CPU are as good as counters per thread. The first distance on a CPU
+ * is drawn like any other. (A countdown that started at 0 would always sample the first
+ * allocation.)
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
@@ -25,7 +26,7 @@
 
 #define LN2_Q24 11629080ULL /* ln(2) 2^24 */
 
-/* Position of the highest set bit of x > 0. */
+/* Returns the position of the highest set bit of x, for x > 0. */
 static __always_inline __u32 highest_bit(__u64 x)
 {
 	__u32 n = 0;
@@ -53,7 +54,8 @@ static __always_inline __u32 highest_bit(__u64 x)
 	return n + (__u32)(x >> 1);
 }
 
-/* -ln(m 2^-32) for m in [1, 2^32], 24 binary places: 0 ... 22.2. */
+/* Returns -ln(m 2^-32) with 24 binary places, for m in [1, 2^32]. The result is between 0 and
+ * 22.2. */
 static __always_inline __u64 neg_ln_q24(__u64 m)
 {
 	__u32 e = highest_bit(m);
@@ -66,15 +68,16 @@ static __always_inline __u64 neg_ln_q24(__u64 m)
 	return (32 - e) * LN2_Q24 - ln_f;
 }
 
-/* Bytes to the next sample. interval <= 2^32 (ABI_MAX_INTERVAL) keeps the product in 64 bits. */
+/* Draws the number of bytes to the next sample. Because interval <= 2^32 (ABI_MAX_INTERVAL), the
+ * product fits into 64 bits. */
 CHECKED_ONCE __s64 draw_distance(__u64 interval)
 {
 	return (__s64)((interval * neg_ln_q24((__u64)random_u32() + 1)) >> 24) + 1;
 }
 
-/* Counts size bytes down; true when this allocation is a sample. Probes on one CPU preempt each
- * other, so the countdown is atomic. If two calls race for the byte at which it ends, exactly one
- * of them gets the sample. */
+/* Counts `size` bytes down. Returns true if this allocation is a sample. Probes on one CPU preempt
+ * each other, so the countdown is atomic. If two calls race for the byte at which the countdown
+ * ends, exactly one of them gets the sample. */
 static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size, __u64 interval)
 {
 	__s64 step = size ? (__s64)size : 1, before;
@@ -83,7 +86,8 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 		return true;
 	if (size >> 62) /* no such allocation can succeed */
 		return false;
-	/* The rest of a distance means nothing for another interval: a new distance is as good. */
+	/* The rest of a distance that was drawn for another interval means nothing now. So a new
+	 * distance is drawn. */
 	if (cpu->drawn_for != interval) {
 		cpu->until_sample = draw_distance(interval);
 		cpu->drawn_for = interval;
@@ -98,7 +102,8 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 
 #define WEIGHT_Q 16
 
-/* 1/p = 1 / (1 - exp(-x)) for x = size / interval, 16 binary places, rounded.
+/* Returns the weight 1/p = 1 / (1 - exp(-x)) for x = size / interval, with 16 binary places,
+ * rounded.
  *
  * Up to x = 1 the value is computed by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240. (This is
  * the Bernoulli numbers' expansion of 1/(1 - exp(-x)); its error there is below 1e-6.) Above x = 1
@@ -126,7 +131,8 @@ CHECKED_ONCE __u64 weight_q16(__u64 size, __u64 interval)
 	}
 	whole = (x >> 24) & 15;
 	x &= 0xffffff;
-	/* exp(-x) on [0, 1) as (exp(-x/4))^4, exp(-x/4) by six terms of its series */
+	/* for x in [0, 1), exp(-x) is computed as (exp(-x/4))^4, and exp(-x/4) by six terms of its
+	 * series */
 	x >>= 2;
 	e = 1ULL << 24;
 	t = x;
@@ -145,12 +151,12 @@ CHECKED_ONCE __u64 weight_q16(__u64 size, __u64 interval)
 	return ((1ULL << (24 + WEIGHT_Q)) + (((1ULL << 24) - e) >> 1)) / ((1ULL << 24) - e);
 }
 
-/* z/p in whole bytes. */
+/* Returns z/p in whole bytes, where z is size and 1/p is weight. */
 static __always_inline __u64 weighted_bytes(__u64 size, __u64 weight)
 {
 	if (weight == 1ULL << WEIGHT_Q)
 		return size;
-	/* Below 2^53: size < 16 interval here and z/p <= z + interval. */
+	/* The product is below 2^53, because here size < 16 interval, and z/p <= z + interval. */
 	return (size * weight + (1ULL << (WEIGHT_Q - 1))) >> WEIGHT_Q;
 }
 

@@ -7,9 +7,9 @@
  *
  * Tables cannot be used on a kernel before 5.17. Nor can tables be used where a process's mappings
  * are not known yet and the kernel must not be asked for them (vma.bpf.h). In both cases the walk
- * follows frame pointers while they look like frame pointers. In a program compiled without them
- * this collects wrong addresses. User space removes addresses that point to no code
- * (profile__cut_implausible). */
+ * follows frame pointers while they look like frame pointers. In a program compiled without frame
+ * pointers, such a walk collects wrong addresses. User space removes addresses that point to no
+ * code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -17,8 +17,9 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-/* Begins the stack of a call of the function at entry; sp is where its return address stands, bp
- * the caller's frame pointer. Returns 0, or -1 when not even the return address could be read. */
+/* Begins the stack of a call of the function at entry; sp points to the function's return address,
+ * and bp is the caller's frame pointer. Returns 0, or -1 when not even the return address could be
+ * read. */
 static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, __u64 bp,
 				       __u32 max_frames)
 {
@@ -60,7 +61,7 @@ static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp,
 	u->max_frames = max_frames;
 }
 
-/* Goes on by frame pointers alone, one frame. 0; 1: the walk is over. */
+/* Walks one frame further by frame pointers alone. Returns 0, or 1 if the walk is over. */
 static __always_inline int stack_frame_pointer_step(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -78,7 +79,7 @@ static __always_inline int stack_frame_pointer_step(struct unwind *u)
 	return 0;
 }
 
-/* Goes on by frame pointers alone, to the end, where there is no bpf_loop(). */
+/* Walks to the stack's end by frame pointers alone. Used where there is no bpf_loop(). */
 static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 {
 	__u64 ret;
@@ -100,8 +101,8 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 	/* A stack of exactly max_frames frames is not truncated. */
 	if (u->stack.end == STACK_END_TRUNCATED && step_by_frame_pointer(u, &ret))
 		u->stack.end = STACK_END_FRAME_POINTERS;
-	/* The verifier knows no values in maps. If it knew n, it would follow the rest of the
-	 * program once for every length of stack: 300,000 instructions in all. */
+	/* The verifier knows no values in maps. If it knew the value of stack.n, it would follow
+	 * the rest of the program once for every length of stack: 300,000 instructions in all. */
 	barrier();
 }
 

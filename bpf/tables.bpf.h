@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The unwind tables, which user space fills in, and the buffers in which walks are made. */
+/* The unwind tables, which user space fills in, and the buffers for walks along stacks. */
 #ifndef MEMTRACE_BPF_TABLES_BPF_H
 #define MEMTRACE_BPF_TABLES_BPF_H
 
@@ -8,7 +8,7 @@
 #include "unwind.bpf.h"
 #include "vma.bpf.h"
 
-/* An unwind table, an array of as many chunks as it needs. */
+/* An unwind table: an array of as many chunks as the table needs. */
 struct unwind_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_INNER_MAP);
@@ -24,7 +24,7 @@ struct {
 	__array(values, struct unwind_table);
 } unwind_tables __weak SEC(".maps");
 
-/* The state of a walk; busy: it is in use. */
+/* A buffer for the state of a walk; busy: 1 if the buffer is in use. */
 struct scratch {
 	__u32 busy;
 	__u32 pad;
@@ -38,10 +38,10 @@ struct {
 	__type(value, struct scratch);
 } scratches __weak SEC(".maps");
 
-#define MAX_RETURN_PROBES 64 /* nested in a thread: the kernel's own limit */
+#define MAX_RETURN_PROBES 64 /* return probes nested in a thread: the kernel's own limit */
 
-/* The return address that the kernel has replaced by its trampoline at slot in the stack; 0 when it
- * is not known. */
+/* Returns the return address that stood at slot in the stack before the kernel replaced it by the
+ * trampoline's address. 0: it is not known. */
 CHECKED_ONCE __u64 original_return(__u64 slot, __u64 trampoline)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

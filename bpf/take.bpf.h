@@ -12,12 +12,13 @@
 /* Where a stack begins. */
 struct stack_from {
 	__u64 pc, sp, bp;
-	bool irqs_off; /* mappings must not be asked for: vma.bpf.h says why */
+	bool irqs_off; /* the kernel must not be asked for mappings: vma.bpf.h says why */
 	bool entry;    /* true: pc is a function's entry, and sp points to its return address;
 		     * false: the thread is about to execute the instruction at pc */
 };
 
-/* Where the walk of a stack begins, if the probe stands delta bytes after a function's entry. */
+/* Returns where the walk of a stack begins, for a probe that stands `delta` bytes after a
+ * function's entry. */
 static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, __u32 delta)
 {
 	return (struct stack_from){
@@ -28,9 +29,9 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 	};
 }
 
-/* At a session probe: is this the return of the call? The kernel tells the probe's address. If the
- * thread is at another address, the call has returned. (There is a function to ask,
- * bpf_session_is_return, but its prototype has changed.) */
+/* Is a session probe hit at the return of the call, not at its entry? The kernel tells the probe's
+ * address. If the thread is at another address, the call has returned. (The kernel's function
+ * bpf_session_is_return would answer this, too, but its prototype has changed.) */
 static __always_inline bool has_returned(struct pt_regs *ctx)
 {
 	return bpf_get_func_ip(ctx) != PT_REGS_IP(ctx);
@@ -60,8 +61,8 @@ static long walk_frame_pointer(__u32 i, struct walk *walk)
 	return stack_frame_pointer_step(walk->unwind);
 }
 
-/* Records a stack in the store. 0, or -1: there is no stack, so its sample must be dropped
- * (counted). */
+/* Walks a stack and records it in the store. Returns 0, or -1 if there is no stack (counted); then
+ * the sample must be dropped. */
 static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
 				      const struct abi_process *process, struct abi_stack_key *key)
 {
@@ -102,7 +103,8 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 	if (!use_tables)
 		stack_walk_frame_pointers(unwind);
 	else if (walk.mappings || unwind->may_ask)
-		/* twice: a step to each native frame, and one that replaces it */
+		/* two steps for each frame: one reaches a native frame, the other puts a Python
+		 * frame in its place */
 		bpf_loop(2 * ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
 		bpf_loop(ABI_STACK_FRAMES, walk_frame_pointer, &walk, 0);

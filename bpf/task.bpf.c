@@ -66,8 +66,8 @@ static __always_inline bool same_comm(const char *a, const char *b)
 	return true;
 }
 
-/* Does the current process fit the selection? task: its main thread. *unknown: it fits but for its
- * program's file, which user space has not judged as it is now. */
+/* Does the current process fit the selection? task: its main thread. Sets *unknown if all else
+ * fits, but user space has not judged the present state of the program's file. */
 static __always_inline bool fits(struct task_struct *task, const struct abi_program *exe,
 				 bool *unknown)
 {
@@ -124,9 +124,9 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 	read_changed(inode, &exe->changed_s, &exe->changed_ns);
 }
 
-/* A thread that calls exec ends all others and takes the main thread's place, with a task of its
- * own. What was known of the process was kept with the old main thread's task, which is gone. This
- * function moves it to the new task. */
+/* Moves what is known of a process from `headless` to the task of its new main thread. A thread
+ * that calls exec ends all others and takes the main thread's place, with a task of its own. What
+ * was known of the process was kept with the old main thread's task, which is gone. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -139,9 +139,9 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 	return process;
 }
 
-/* A child of vfork, or of clone() with CLONE_VM alone, begins. What it allocates is its parent's,
- * but its CPU time is its own. User space must hear of the child; otherwise the parent would seem
- * to be at rest. */
+/* Notes that a child of vfork, or of clone() with CLONE_VM alone, begins. What the child allocates
+ * counts for its parent, but the child's CPU time is its own. User space must know of the child;
+ * otherwise the parent would seem to be at rest. */
 static __always_inline void begin_borrower(struct task_struct *child, __u32 process)
 {
 	struct abi_borrower borrower = {.process = process};
@@ -152,7 +152,7 @@ static __always_inline void begin_borrower(struct task_struct *child, __u32 proc
 	count(&borrowers_changes, 1);
 }
 
-/* The borrower's last thread calls exec, or ends. */
+/* Notes that a borrower calls exec, or ends. task is the borrower's last thread. */
 static __always_inline void end_borrower(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -160,7 +160,7 @@ static __always_inline void end_borrower(struct task_struct *task)
 
 	if (!borrower)
 		return;
-	/* the scheduler may not have noted any time of a short life */
+	/* + 1: the scheduler may have noted no time at all if the borrower lived only briefly */
 	borrower->cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime + 1;
 	borrower->ended = 1;
 	count(&borrowers_changes, 1);
@@ -218,8 +218,8 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	return 0;
 }
 
-/* An exec replaces the address space: blocks recorded before it are gone, and so are the mappings
- * of its code. */
+/* Handles an exec. It replaces the address space: blocks recorded before the exec are gone, and so
+ * are the mappings of the old program's code. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, int old_pid)
 {
@@ -264,7 +264,8 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Why a process ends; task: its last thread. */
+/* Returns why a process ends: bits ABI_DEATH_... of abi_event.death. task is the process's last
+ * thread. */
 static __always_inline __u32 death_of(struct task_struct *task)
 {
 	return ((__u32)task->exit_code & ABI_DEATH_SIGNAL) |
@@ -278,7 +279,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	struct abi_program exe = {};
 	__u32 pid = (__u32)task->tgid;
 
-	/* Other threads go on. One of them may call exec, and become the main thread: inherit(). */
+	/* Other threads go on. One of these may call exec, and become the main thread:
+	 * inherit(). */
 	if (task->signal->live.counter) {
 		if ((__u32)task->pid != pid || task->signal->flags & SIGNAL_GROUP_EXIT)
 			return 0;
@@ -302,8 +304,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 
 /* --- victims --- */
 
-/* The event's layout, by which kernels are told apart: since Linux 6.9 the tracepoint gives the
- * victim's task, before that its pid. */
+/* The tracepoint's event, which has this field since Linux 6.9. From then on the tracepoint gives
+ * the victim's task; before, it gave the victim's pid. */
 struct trace_event_raw_mark_victim___task {
 	unsigned long anon_rss;
 } __attribute__((preserve_access_index));
@@ -331,7 +333,8 @@ struct mm_struct___old {
 #define RSS_ANON   1 /* MM_ANONPAGES of include/linux/mm_types_task.h */
 #define PAGE_BYTES 4096
 
-/* The task's anonymous memory, as exactly as in the kernel's own message about the kill. */
+/* Returns the task's anonymous memory in bytes, as exactly as in the kernel's own message about the
+ * kill. */
 static __always_inline __u64 anon_bytes(struct task_struct *task)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
@@ -347,8 +350,8 @@ static __always_inline __u64 anon_bytes(struct task_struct *task)
 	return pages > 0 ? (__u64)pages * PAGE_BYTES : 0;
 }
 
-/* A raw tracepoint needs no tracefs. Its program may not look up the victim's struct abi_process,
- * so the event names the victim by its pid. */
+/* Reports a victim (EVENT_VICTIM). A raw tracepoint needs no tracefs. Its program may not look up
+ * the victim's struct abi_process, so the event names the victim by its pid. */
 SEC("raw_tp/mark_victim")
 int task_victim(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The names of threads, and which thread frees whose memory. */
+/* The names of threads, and which thread frees blocks of which thread. */
 #ifndef MEMTRACE_BPF_THREADS_BPF_H
 #define MEMTRACE_BPF_THREADS_BPF_H
 
@@ -20,7 +20,7 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Counts a sampled block's birth (freer 0) or end for the threads concerned. */
+/* Counts a sampled block's birth (freer is 0) or end for the pair of owner and freer. */
 static __always_inline void note_transfer(struct abi_process_cpu *cpu, __u32 process, __u32 owner,
 					  __u32 freer, __u64 weight, __u64 bytes)
 {

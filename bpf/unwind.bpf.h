@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Finds the caller of a frame by unwind tables, which user space has made of every binary's
+/* Finds the caller of a frame by unwind tables, which user space makes from every binary's
  * .eh_frame. So code without frame pointers can be walked, and most distributions ship such code.
  *
  * One step finds the mapping that holds the pc, and in the mapping's table the rule for that pc.
@@ -8,9 +8,9 @@
  * no rule (JIT, hand-written assembly) the frame pointer is tried for that frame. The pc of a
  * caller is its return address - 1: the call, not what follows it.
  *
- * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have stacks of
- * their own, and C that they call runs on the thread's stack. A frame pointer there may lead to any
- * stack, up or down, so nothing but the limit of frames ends a walk in circles.
+ * Go's code has no .eh_frame, keeps frame pointers, and switches stacks: goroutines have stacks of
+ * their own, and C code that they call uses the thread's stack. A frame pointer in Go's code may
+ * lead to any stack, up or down, so nothing but the limit of frames ends a walk in circles.
  *
  * The searches for mapping and rule are branch-free, so that the verifier walks one path, not one
  * for each outcome. For the same reason, the walk's state is in a map value, not on the stack. The
@@ -25,14 +25,14 @@
 #define WINDOW_WORDS	64
 #define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
 
-#define GO_STACK_HIGH 8 /* offset in Go's runtime.g of its stack's upper end */
+#define GO_STACK_HIGH 8 /* offset of the stack's upper end in Go's struct runtime.g */
 
 /* Offsets in struct ucontext_t (x86-64): uc_mcontext.gregs[REG_RBP, REG_RSP, REG_RIP]. */
 #define UCONTEXT_RBP 120
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
-#define PYTHON_WORDS 16 /* words of a Python frame, at most; a power of two */
+#define PYTHON_WORDS 16 /* at most so many words of a Python frame are read; a power of two */
 
 struct unwind {
 	__u64 pc; /* the address that the rule is looked up for */
@@ -46,7 +46,7 @@ struct unwind {
 	/* a frame whose file has no table yet was crossed by frame pointer */
 	__u32 guessed;
 	/* the state of python.bpf.h: */
-	__u32 python_known; /* python_frame was looked for */
+	__u32 python_known; /* the thread's first Python frame was searched for */
 	__u32 python_runs;  /* the next steps go through Python's frames */
 	__u32 python_first; /* the next Python frame takes the native frame's place */
 	__u64 python_frame; /* address of the next frame; 0: none */
@@ -56,15 +56,15 @@ struct unwind {
 };
 
 /* Finds a chunk of an unwind table for the walk; NULL: there is none. tables.bpf.h defines this
- * function. So does a test on the host. */
+ * function, and on the host a test does. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
-/* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All zero:
- * the kernel cannot tell. table 0: it is not a file's code. table ABI_MAX_TABLES: it is a file's
- * code, and the file has no table yet. */
+/* Finds the mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All
+ * zero: the kernel cannot tell. table 0: it is not a file's code. table ABI_MAX_TABLES: it is a
+ * file's code, and the file has no table yet. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
-/* The return address that a return probe has hidden at slot; 0 when it is not known. */
+/* Returns the return address that a return probe has hidden at slot; 0: it is not known. */
 __u64 original_return(__u64 slot, __u64 trampoline);
 
 static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *ret)
@@ -88,7 +88,8 @@ static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *
 	return 0;
 }
 
-/* The return address at slot, the real one where the kernel has hidden it for a return probe. */
+/* Reads the return address at slot. If the kernel has replaced it for a return probe, the result is
+ * the original one. */
 static __always_inline int read_return(struct unwind *u, __u64 slot, __u64 *ret)
 {
 	if (read_stack_word(u, slot, ret))
@@ -102,8 +103,8 @@ static __always_inline int read_return(struct unwind *u, __u64 slot, __u64 *ret)
 	return 0;
 }
 
-/* All ones when a <= b, else 0, for numbers below 2^63. The barriers keep clang from making a
- * branch of it. */
+/* Returns all ones if a <= b, else 0, for numbers below 2^63. The barriers keep clang from making a
+ * branch of the comparison. */
 static __always_inline __u64 not_above(__u64 a, __u64 b)
 {
 	__u64 difference = b - a;
@@ -122,7 +123,8 @@ static __always_inline __u32 within(__u32 i, __u32 size)
 	return i & (size - 1);
 }
 
-/* Index of the last entry whose start is not above addr (the first if none is). */
+/* Returns the index of the last entry whose start is not above addr, or 0 if there is no such
+ * entry. */
 static __always_inline __u32 find_mapping(const struct abi_mappings *mappings, __u64 addr)
 {
 	__u32 i = 0, step;
@@ -147,8 +149,9 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* For a return address that was put there by the kernel or makecontext(), not by a call. The code
- * that is meant begins at this address; no call stands in front of it. */
+/* Marks the last return address in the stack as one that the kernel or makecontext() has put there,
+ * not a call. The code that is meant begins at this address; no call stands in front of it. So the
+ * address is raised by 1. */
 static __always_inline void mark_not_called(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -181,7 +184,7 @@ static __always_inline int find_table(struct unwind *u, const struct abi_mapping
 	return *table ? 0 : -1;
 }
 
-/* The rule for u->pc, or ABI_UNWIND_NONE with the reason in u->stack.end. */
+/* Returns the rule for u->pc, or ABI_UNWIND_NONE with the reason in u->stack.end. */
 static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappings *mappings)
 {
 	const struct abi_unwind_chunk *chunk;
@@ -207,10 +210,10 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	if (chunk->rows[i].pc > (__u32)pc)
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
-	/* u->pc is the last byte of a gap in front of a function. No call stands there. So the
-	 * return address, the function's first byte, was not put on the stack by a call, but by
-	 * makecontext(): a coroutine returns to this function. (A function whose row is the first
-	 * of a chunk is not recognized.) */
+	/* The condition holds if u->pc is the last byte of a gap in front of a function. No call
+	 * stands in a gap. So the return address, the function's first byte, was not put on the
+	 * stack by a call, but by makecontext(): a coroutine returns to this function. (A function
+	 * whose row is the first of a chunk is not recognized.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
 		mark_not_called(u);
@@ -221,7 +224,8 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	return rule;
 }
 
-/* One frame up by the frame pointer, where there is no rule. 0, or -1: not possible. */
+/* Goes one frame up by the frame pointer, where there is no rule. Returns 0, or -1 if this is not
+ * possible. */
 static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 {
 	__u64 next;
@@ -235,10 +239,11 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 	return 0;
 }
 
-/* One frame up from Go's code. The plain rule uses the frame pointer. The other rule is for the
- * function that calls C on the thread's stack. During that call the goroutine's stack may move, and
- * frame pointers that lead to it from C become stale. So the function has stored its depth in the
- * goroutine's stack, which stays right. 0, or -1: unreadable. */
+/* Goes one frame up from Go's code. The plain rule uses the frame pointer. The other rule is for
+ * the function that calls C on the thread's stack. During that call the goroutine's stack may move,
+ * and frame pointers that lead to it from C become stale. So the function has stored its depth in
+ * the goroutine's stack, and this depth stays right. Returns 0, or -1 if the stack is
+ * unreadable. */
 static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 {
 	__u64 frame = u->bp;
@@ -263,8 +268,8 @@ static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 	return 0;
 }
 
-/* One frame up. 0: u->pc, sp and bp are the caller's and its return address is in the stack; 1: the
- * walk is over, u->stack.end says why. */
+/* Goes one frame up. Returns 0 if u->pc, u->sp and u->bp are now the caller's, and the return
+ * address is in u->stack. Returns 1 if the walk is over; u->stack.end says why. */
 static __always_inline int unwind_step(struct unwind *u, const struct abi_mappings *mappings)
 {
 	__u32 rule = find_rule(u, mappings), kind = rule & 7, n = u->stack.n;

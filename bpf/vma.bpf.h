@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Code mappings that user space has not put into the tables yet. After an exec, a fork or a dlopen,
  * user space needs some milliseconds for this. The kernel itself knows the mappings, and is asked
- * for the mapping of a single address. The file behind the mapping leads to its unwind table, if
- * user space has made one for any process.
+ * for the mapping of a single address. The file behind the mapping leads to an unwind table, if
+ * user space has made one of this file for any process.
  *
  * A table is wrong once its file has changed. So the file's size and time of change are compared
- * (not its time of modification, which its owner may set). User space keeps the file open, so no
- * other file gets its inode.
+ * with those that the table was made for. (The time of modification does not serve, because the
+ * file's owner may set it.) User space keeps the file open, so no other file gets its inode.
  *
  * Asking takes the lock of the address space, if the lock is free, and releases it. With interrupts
- * off the lock is released only later. If two programs ask on one CPU before that, one lock is
- * never released, and the process cannot end (fixed by Linux's commit fa9dcacdcdf4, of 2026). So a
- * program that runs with interrupts off does not ask. */
+ * off the lock is released only later. If two programs ask on one CPU before this release, one lock
+ * is never released, and the process cannot end (fixed by Linux's commit fa9dcacdcdf4, of 2026). So
+ * a program that runs with interrupts off does not ask. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* A file that is mapped, and the state it is in. */
+/* A mapped part of a file, and the file's size and time of change. */
 struct mapped_file {
 	struct abi_file_part part;
 	__u64 size, changed_s;
@@ -26,7 +26,8 @@ struct mapped_file {
 	__u32 pad;
 };
 
-/* Sets a mapping's table: that of its file. 0, or -1: the file has changed since. */
+/* Gives a mapping the unwind table of its file. Returns 0, or -1 if the file has changed since the
+ * table was made. */
 static __always_inline int place_table(struct abi_mapping *mapping, const struct mapped_file *file,
 				       const struct abi_file_table *table)
 {
@@ -84,11 +85,12 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
-	/* On overlayfs, inode is the file in the layer below. Since 6.7 user space is told either
-	 * of that file or of the overlay's own file above it. The kernel stores the path of the
-	 * file above just after the struct file of the one below. A flag tells whether it has done
-	 * so, but the flag's place moves from version to version, so it is not read. After other
-	 * files' struct file this reads some other value, which has no table. */
+	/* On overlayfs, `inode` belongs to the file in the layer below. Since Linux 6.7 user space
+	 * is told either of that file or of the overlay's own file above it. The kernel stores the
+	 * path of the file above just after the struct file of the file below. A flag tells whether
+	 * a struct file has such a path, but the flag's place moves from version to version, so the
+	 * flag is not read. After the struct file of any other file, this code reads some other
+	 * value, and finds no table for it. */
 	if (!table && bpf_core_field_exists(backing->user_path))
 		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
 	if (table)
