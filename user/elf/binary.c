@@ -16,7 +16,8 @@
 #include "base/vector.h"
 #include "elf/debug_file.h"
 
-/* most bytes that are compared: files that differ only in their last byte cost most */
+/* at most so many bytes are compared in all; files that differ only in their last byte take the
+ * most */
 #define MAX_COMPARED (1ULL << 32)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
@@ -84,7 +85,7 @@ void binaries__free(struct binaries *binaries)
 	free(binaries);
 }
 
-/* The index of id in known, or where to insert it. */
+/* Returns the index of id in `known`, or where to insert it. */
 static size_t position(const struct binaries *binaries, const struct file_id *id)
 {
 	return SEARCH_FIRST(i, binaries->n_known,
@@ -162,8 +163,8 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 	return true;
 }
 
-/* A known binary whose file has the same content as the file behind fd, or NULL. Only files of the
- * same owner count: another owner could write to the file later. */
+/* Finds a known binary whose file has the same content as the file behind fd; NULL: there is none.
+ * Only files of the same owner count: another owner could write to the file later. */
 static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {
@@ -209,7 +210,7 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
-/* The binary has one file less. Frees the binary if it has no files left: nobody asks for it
+/* Takes one file from the binary. Frees the binary if it has no files left: nobody asks for it
  * again. */
 static void forget_file_of(struct binaries *binaries, struct binary *binary)
 {
@@ -302,8 +303,9 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* The binary's descriptor may be of a file that is being closed. Replaces it with a descriptor of
- * another file of the same binary, searched in `known`, which has n. False: there is none. */
+/* Replaces the binary's descriptor, which may be of a file that is being closed, with a descriptor
+ * of another file of the same binary. Searches for that file among the n entries of `known`. False:
+ * there is none. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
- * The file stays open as long as it is needed, because its process may end and another file may get
- * its name. Unwinding and naming keep their data by the index of the file's struct binary. */
+ * The file stays open as long as it is needed, because the process that maps it may end and another
+ * file may get its name. Unwinding and naming keep their data by the index of the file's struct
+ * binary. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -19,7 +20,7 @@ struct binary {
 	char *path;	/* the file's name for the first process that mapped it */
 	int fd;		/* a descriptor of one of the files with this content */
 	int debug_fd;	/* a descriptor of the separate debug file; -1: none. A caller that finds
-			 * the file later stores it here */
+			 * the debug file later stores its descriptor here */
 	/* Segments and build-id, no code and no symbols. NULL: not an ELF file of this machine. */
 	struct elf_image *image;
 };
@@ -30,8 +31,8 @@ struct binaries;
 int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
 void binaries__free(struct binaries *binaries);
 
-/* The binary of the file known as id, or NULL. A file that was written to since it was added is no
- * longer known. */
+/* Finds the binary of the file known as id; NULL: there is none. A file that was written to since
+ * it was added is no longer known. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
 /* The state that the file known as id had when it became known, before anything was read from the
@@ -50,38 +51,38 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
  * own.
  *
  * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
- * none. A separate debug file is searched for below root_fd, then below our own root; without
- * root_fd, nowhere. Returns 0, or negative errno. -EMFILE: fd is in the last quarter of the
+ * none. A separate debug file is searched for below root_fd, then below memtrace's own root;
+ * without root_fd, nowhere. Returns 0, or negative errno. -EMFILE: fd is in the last quarter of the
  * descriptors that memtrace might have when binaries__new() was called. This quarter is kept free,
  * because a machine that keeps compiling new programs must not use up all descriptors of
  * memtrace. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
-/* A new descriptor, owned by the caller, of the very file known as id, not merely of a file with
- * the same content. -ENOENT when id is not known; other negative errno. */
+/* Returns a new descriptor, owned by the caller, of the very file known as id, not merely of a file
+ * with the same content; -ENOENT when id is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
-/* A mark on the file known as id, for the caller's use. The mark is 0 when the file becomes known,
- * and disappears when the file is forgotten. NULL: id is not known. Valid until the next
- * binaries__add(). */
+/* Returns a pointer to a mark on the file known as id, for the caller's use. The mark is 0 when the
+ * file becomes known, and disappears when the file is forgotten. NULL: id is not known. The pointer
+ * is valid until the next binaries__add(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
 
 /* Records that the file known as id is in use: the next binaries__evict() keeps it. */
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
- * only our descriptor still holds its disk blocks. Any other file is kept until it was unused for
- * idle_ns (by the caller's clock, now_ns), because its program may be run again. Such a file is not
- * kept longer, because an open file keeps its file system from being unmounted. fn is called for
- * each file before it is closed. A binary without files is freed; if its content comes again, it
- * becomes a new binary. Returns how many unused files are still kept. */
+ * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it was
+ * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. Such a
+ * file is not kept longer, because an open file keeps its file system from being unmounted. fn is
+ * called for each file before it is closed. A binary without files is freed; if its content comes
+ * again, it becomes a new binary. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 
 /* Enlarges an array that is indexed by binary, so that it has an element for every binary so far.
- * *n is its number of elements, size the bytes of one; new elements are zero. array points to the
- * pointer to the elements, which is reallocated. 0 or -ENOMEM. */
+ * *n is the array's number of elements, `size` is the size of one element in bytes. New elements
+ * are zero. array points to the pointer to the elements, which is reallocated. 0 or -ENOMEM. */
 int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_REMEMBERED 64 /* states on the stack; compilers nest one or two */
+#define MAX_REMEMBERED 64 /* states remembered at a time; compilers nest one or two */
 #define MAX_RBP_SLOT   4095
 #define MAX_CFA_OFF    (65535 * 8)
 
@@ -58,8 +58,8 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 
 	if (state->how[CFI_RA] == HOW_UNDEFINED)
 		return UNWIND_END;
-	/* Behind a signal frame the caller's pc is exact. UNWIND_SIGNAL is the only kind with this
-	 * meaning. */
+	/* Behind a signal frame, the caller's pc is the interrupted instruction itself, not a
+	 * return address. UNWIND_SIGNAL is the only kind with this meaning. */
 	if (cie->is_signal)
 		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
 	if (state->how[CFI_RA] != HOW_OFFSET || state->off[CFI_RA] != -8)
@@ -92,7 +92,7 @@ static int32_t clamp(int64_t value)
 	return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
 }
 
-/* value times the data alignment factor. */
+/* Returns value times the data alignment factor. */
 static int32_t factored(const struct cfi_cie *cie, int64_t value)
 {
 	int64_t product;
@@ -110,7 +110,7 @@ static int64_t read_operand(struct cursor *cursor)
 	return value > INT64_MAX ? INT64_MAX : value;
 }
 
-/* CFI_FOLLOWED: reg is not followed. */
+/* Returns which of the followed registers reg is; CFI_FOLLOWED: reg is not followed. */
 static enum cfi_followed follow(uint64_t reg)
 {
 	switch (reg) {

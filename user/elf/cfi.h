@@ -44,9 +44,9 @@ struct cfi_cie {
 	struct cfi_state initial; /* the state at a function's first byte */
 };
 
-/* The function whose program runs. */
+/* A function, and how far its program was run. */
 struct cfi_function {
-	uint64_t pc; /* first byte; after the run: how far the program went */
+	uint64_t pc; /* first byte; after cfi_function__run(): how far the program came */
 	uint64_t end;
 	uint64_t from; /* rows begin here; addresses below belong to the function before */
 };

@@ -28,22 +28,22 @@ static inline uint64_t cursor__bytes(struct cursor *cursor, size_t len)
 	return value;
 }
 
-/* Moves the cursor by len bytes. If there are fewer, the cursor is broken. */
+/* Moves the cursor by len bytes. If fewer bytes are left, the cursor becomes broken. */
 void cursor__skip(struct cursor *cursor, uint64_t len);
 
 /* Read LEB128 numbers of 10 bytes at most; a longer one breaks the cursor. */
 uint64_t cursor__uleb(struct cursor *cursor);
 int64_t cursor__sleb(struct cursor *cursor);
 
-/* Reads the number of a pointer in the given encoding (DW_EH_PE_*), without adding the address that
- * the pointer is relative to. An unknown encoding breaks the cursor. */
+/* Reads the number that stands for a pointer in the given encoding (DW_EH_PE_*), without adding the
+ * address that the pointer is relative to. An unknown encoding breaks the cursor. */
 uint64_t cursor__number(struct cursor *cursor, uint8_t encoding);
 
 /* Reads an address in the given encoding. here: the vaddr of the cursor's position. */
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here);
 
 /* Returns a cursor over an expression or block whose length stands at the given cursor, and moves
- * the given cursor behind it. The result is empty when the block reaches beyond the end. */
+ * the given cursor behind the block. The result is empty when the block reaches beyond the end. */
 struct cursor cursor__block(struct cursor *cursor);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Both files are hostile, as in image.c. Nothing is mapped, and only as much of a section is read
- * as build-ids and links need. */
+/* Both the ELF file and its debug file are hostile, as in image.c. Nothing is mapped, and only as
+ * much of a section is read as build-ids and links need. */
 #include "elf/debug_file.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define DEBUG_ROOT    "/usr/lib/debug"
 #define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
-#define MAX_CRC_BYTES (1ull << 30) /* read in all */
+#define MAX_CRC_BYTES (1ull << 30) /* read for checksums in all */
 
 /* The debug file to search for. */
 struct search {
@@ -31,8 +31,8 @@ struct search {
 
 /* --- reading --- */
 
-/* The section holds a bare file name, NULs up to the next multiple of four, and the CRC of that
- * file. */
+/* Reads the contents of .gnu_debuglink. The section holds a bare file name, NULs up to the next
+ * multiple of four, and the CRC of that file. */
 static void parse_link(struct search *search, const char *bytes, size_t size)
 {
 	size_t len = strnlen(bytes, size), crc_off = len / 4 * 4 + 4;

@@ -19,9 +19,9 @@
  * ELF file of the same kind; everything else in it may be hostile. It is never fd's own file. The
  * network is not used.
  *
- * A descriptor (read-only, close-on-exec), or negative errno: -ENOENT none found; -ENOEXEC fd is no
- * sound x86-64 program or library; -EINVAL path is not absolute; -EMFILE, -ENFILE, -ENOMEM; any
- * error of reading fd. */
+ * Returns a descriptor (read-only, close-on-exec), or negative errno: -ENOENT if none is found;
+ * -ENOEXEC if fd is no sound x86-64 program or library; -EINVAL if path is not absolute; -EMFILE,
+ * -ENFILE, -ENOMEM; any error of reading fd. */
 int debug_file__open(int root_fd, int fd, const char *path);
 
 #endif

@@ -32,8 +32,9 @@ static void *function(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* The library is never closed: curl, which the library uses, is not made for unloading. A static
- * program does not load the library: a second libc would come with it. */
+/* Loads libdebuginfod and finds its functions. The library is never closed: curl, which the library
+ * uses, is not made for unloading. A static program does not load the library: a second libc would
+ * come with it. */
 static bool load(struct library *ret)
 {
 #ifdef MEMTRACE_STATIC
@@ -63,8 +64,8 @@ static bool has_symtab(const struct elf_headers *headers)
 	return false;
 }
 
-/* After one request without an answer, no server is asked again in this run: otherwise each further
- * file would wait as long again. */
+/* Downloads the debug file with this build-id. After one request without an answer, no server is
+ * asked again in this run: otherwise each further file would wait as long again. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;

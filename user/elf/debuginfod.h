@@ -9,7 +9,8 @@
  * because such a file was not stripped. The call may take as long as libdebuginfod's variables
  * allow, or 10 s if they are not set. After one server did not answer, no server is asked any more
  * (-ETIMEDOUT). The result is an ELF file with the same build-id; everything else in it may be
- * hostile. A descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is none. */
+ * hostile. Returns a descriptor (read-only, close-on-exec), or negative errno: -ENOENT if there is
+ * no debug file. */
 int debuginfod__open(int fd);
 
 #endif

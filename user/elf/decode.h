@@ -18,23 +18,24 @@ struct decoder {
 	size_t opcode_off; /* offset of the opcode of insn (behind its prefixes) in code */
 };
 
-/* 0 or -ENOMEM. */
+/* Opens Capstone. 0 or -ENOMEM. */
 int decoder__open(struct decoder *decoder);
 void decoder__close(struct decoder *decoder);
 
 /* Decodes the instruction at code + off. False when Capstone knows no instruction there, or cannot
- * be relied on. It cannot in two cases: a REX that is not the last prefix has no effect, but
- * Capstone may apply it; and a branch with an operand size prefix (without REX.W) is 4 bytes long
- * for AMD and 6 for Intel. */
+ * be relied on. There are two such cases. A REX that is not the last prefix has no effect, but
+ * Capstone may apply it. A branch with an operand size prefix (without REX.W) is 4 bytes long for
+ * AMD and 6 for Intel. */
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		     uint64_t vaddr);
 
-/* Length of the direct branch (without prefixes) at code, 0 when there is none. *ret_target: the
- * branch's target, relative to code. */
+/* Returns the length of the direct branch (without prefixes) at code, 0 when there is none.
+ * *ret_target: the branch's target, relative to code. */
 size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 
-/* The number of a general register, whole or in part: 1 to 6 are rdi, rsi, rdx, rcx, r8 and r9; 7
- * to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other register. */
+/* Returns the number of a general register, which may be named whole or in part. 1 to 6 are rdi,
+ * rsi, rdx, rcx, r8 and r9; 7 to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other
+ * register. */
 #define DECODE_RBP 15
 #define DECODE_RSP 16
 unsigned int decode__register(unsigned int reg);

@@ -12,7 +12,7 @@
 
 #define MAX_INSNS  16384 /* instructions followed for one function */
 #define SEEN_SLOTS (2 * MAX_INSNS)
-#define MAX_MOVES  8 /* register moves before the jump */
+#define MAX_MOVES  8 /* in a function that passes its call on: moves before the jump */
 
 struct walk {
 	struct elf_image *image;
@@ -164,7 +164,7 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 		struct exits *ret)
 {
 	_cleanup_free_ uint64_t *seen = calloc(SEEN_SLOTS, sizeof(*seen));
-	/* each instruction adds one place at most */
+	/* each instruction adds at most one target to `todo` */
 	_cleanup_free_ uint64_t *todo = malloc((MAX_INSNS + 1) * sizeof(*todo));
 	struct walk w = {.image = image, .table = table, .seen = seen, .todo = todo, .exits = ret};
 	int rc;
@@ -184,7 +184,7 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 	return rc;
 }
 
-/* The vaddr to which the function at vaddr passes its call on, or 0. */
+/* Returns the vaddr to which the function at vaddr passes its call on, or 0. */
 static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
 {
 	for (int i = 0; i <= MAX_MOVES; i++) {

@@ -85,7 +85,7 @@ static bool is_register(const cs_x86_op *op)
 	return op->type == X86_OP_REG && decode__register(op->reg);
 }
 
-/* The value of an operand that is a whole register or a number. False: it is neither. */
+/* Finds the value of an operand that is a whole register or a number. False: it is neither. */
 static bool value_of(const cs_x86_op *op, const struct flow_registers *registers,
 		     struct flow_value *ret)
 {
@@ -98,8 +98,9 @@ static bool value_of(const cs_x86_op *op, const struct flow_registers *registers
 	return true;
 }
 
-/* The value of a moved operand, or of a calculation that flow_value can express. False: it is
- * unknown. Operands are in AT&T order: the destination is the last one. */
+/* Finds the instruction's result, if it is a moved operand, or a calculation that flow_value can
+ * express. False: the result is unknown. Operands are in AT&T order: the destination is the last
+ * one. */
 static bool result_of(const cs_insn *insn, const struct flow_registers *registers,
 		      const struct flow_effect *effect, struct flow_value *ret)
 {
@@ -117,7 +118,7 @@ static bool result_of(const cs_insn *insn, const struct flow_registers *register
 			*ret = effect->loaded;
 			return true;
 		}
-		/* to the lower half: the upper half becomes 0 */
+		/* a move to the lower half of a register sets the upper half to 0 */
 		if (from->type == X86_OP_IMM && to->size == 4) {
 			*ret = (struct flow_value){FLOW_NUMBER, (uint32_t)from->imm};
 			return true;
@@ -171,7 +172,7 @@ static int touch_memory(struct flow *flow, const cs_insn *insn,
 	return 0;
 }
 
-/* Makes the values of all registers that the instruction writes unknown. 0 or -ENOMEM. */
+/* Gives a new unknown value to each register that the instruction writes. 0 or -ENOMEM. */
 static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_registers *registers)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -198,7 +199,7 @@ static void find_next(const cs_insn *insn, const uint8_t *opcode, size_t len,
 	int64_t target;
 
 	if (!decode__branch(opcode, len, &target)) {
-		/* indirect branches, and all else that ends or leaves the code */
+		/* indirect branches, and all other instructions that end or leave the code */
 		if (opcode[0] == 0xff && (opcode[1] >> 3 & 7) >= 2 && (opcode[1] >> 3 & 7) <= 5)
 			effect->next = FLOW_END;
 		if (insn->id == X86_INS_RET || insn->id == X86_INS_HLT ||

@@ -60,7 +60,7 @@ struct flow {
 	size_t n_origins;
 };
 
-/* 0 or -ENOMEM. Call flow__close() in either case. */
+/* Prepares to follow the code of image. 0 or -ENOMEM. Call flow__close() in either case. */
 int flow__open(struct flow *flow, const struct elf_image *image);
 void flow__close(struct flow *flow);
 
@@ -68,15 +68,16 @@ void flow__close(struct flow *flow);
  * must not be used any more. 0 or -ENOMEM. */
 int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_registers);
 
-/* Executes the instruction at vaddr. 0; -ENOEXEC when it does not decode; -ENOMEM. */
+/* Follows the instruction at vaddr: updates the registers and tells its effect. 0; -ENOEXEC when it
+ * does not decode; -ENOMEM. */
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 
-/* The place from which the value was loaded. bytes is 0 if this very value was not loaded, even if
- * it is at a known distance from a loaded value. */
+/* Returns the place from which the value was loaded. `bytes` is 0 if this very value was not
+ * loaded, even if it is at a known distance from a loaded value. */
 struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
 
-/* The number of a register with this value (decode__register()); 0: none has it. */
+/* Returns the number (decode__register()) of a register that holds this value; 0: none holds it. */
 unsigned int flow__holder(const struct flow_registers *registers, struct flow_value value);
 
 #endif

@@ -25,7 +25,7 @@ struct reading {
 	bool forwards; /* the branch leads through the pointer */
 };
 
-/* The vaddr of a memory operand; 0: it depends on a register. */
+/* Returns the vaddr of a memory operand; 0: it depends on a register. */
 static uint64_t fixed_place(const cs_insn *insn, const x86_op_mem *mem)
 {
 	if (mem->segment != X86_REG_INVALID || mem->index != X86_REG_INVALID)
@@ -69,7 +69,8 @@ static void note_compare(struct reading *r, const cs_x86_op *a, const cs_x86_op 
 	}
 }
 
-/* Operands are in AT&T order: the destination is the last one. */
+/* Records what a mov or lea puts into a register. Operands are in AT&T order: the destination is
+ * the last one. */
 static void note_move(struct reading *r, const cs_insn *insn)
 {
 	const cs_x86 *x86 = &insn->detail->x86;

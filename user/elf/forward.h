@@ -5,8 +5,8 @@
  * function itself.
  *
  * Guided by a profile (PGO), GCC and Clang also copy the function behind the pointer. The code
- * compares the pointer with the address of the most frequent function. If they are equal, it
- * continues in a copy of this function. */
+ * compares the pointer with the address of the most frequent function. If the two are equal, the
+ * code continues in a copy of this function. */
 #ifndef MEMTRACE_ELF_FORWARD_H
 #define MEMTRACE_ELF_FORWARD_H
 

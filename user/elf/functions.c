@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 
-/* What ld, gold and lld write: version 1, then the encodings of the pointer to .eh_frame, of the
- * number of entries, and of the entries. */
+/* The beginning of .eh_frame_hdr as ld, gold and lld write it: version 1, then the encodings of the
+ * pointer to .eh_frame, of the number of entries, and of the entries. */
 static const unsigned char head[] = {1, DW_EH_PE_pcrel | DW_EH_PE_sdata4, DW_EH_PE_udata4,
 				     DW_EH_PE_datarel | DW_EH_PE_sdata4};
 #define ENTRIES_OFF 12

@@ -15,13 +15,13 @@ struct functions {
 	uint64_t code_end; /* vaddr */
 };
 
-/* Reads this table. 0; -ENOENT when the file has no such table, or one in a form that linkers do
- * not write; -ENOMEM. Call functions__free() in any case. */
+/* Reads the sorted table of .eh_frame_hdr. 0; -ENOENT when the file has no such table, or one in a
+ * form that linkers do not write; -ENOMEM. Call functions__free() in any case. */
 int functions__read(const struct elf_image *image, struct functions *ret);
 void functions__free(struct functions *functions);
 
-/* Start and end of the function around vaddr. The end is the start of the next function, so it
- * includes any bytes between. 0 or -ENOENT. */
+/* Finds the start and the end of the function around vaddr. The end is the start of the next
+ * function, so the range includes any bytes between the two functions. 0 or -ENOENT. */
 int functions__around(const struct functions *functions, uint64_t vaddr, uint64_t *ret_start,
 		      uint64_t *ret_end);
 

@@ -6,16 +6,16 @@
  * calls back, runtime.cgocallback switches to the goroutine's stack again. The frame pointers lead
  * through all these stacks, with these exceptions:
  *
- * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. Go cannot adjust
- * frame pointers into that stack that stand in registers or in C's frames on g0. If the stack moves
- * during a callback, such frame pointers then point to memory that may have another use. For its
- * own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
- * continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values differs by
- * version and is taken from the instructions that read them.
+ * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. But Go cannot
+ * adjust frame pointers that lead into this stack and stand in registers or in C's frames on g0. If
+ * the stack moves during a callback, such frame pointers then point to memory that may have another
+ * use. For its own return asmcgocall saves the goroutine and the depth of the goroutine's stack;
+ * the walk continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values
+ * differs by Go's version and is taken from the instructions that read them.
  *
  * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
  * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.
- * So the rule of cgocall uses rsp, and the table says how far its frame reaches. rbp is saved at
+ * So the rule of cgocall uses rsp, and .gopclntab says how far the frame reaches. rbp is saved at
  * the frame's upper end, as in all of Go's frames.
  *
  * crosscall2, through which C calls back: since Go 1.21 it holds two frames, and the inner one has
@@ -24,14 +24,14 @@
  * Functions that Go marks as the first of a stack: runtime.goexit, whose address stands below a
  * goroutine's first frame, runtime.mstart, runtime.rt0_go. The walk ends there.
  *
- * C code that Go's own linker included (it does so only for Go's standard library): the table lists
- * this code without the changes of rsp. The code has no frame pointers, and its .eh_frame is lost,
- * so there is no rule.
+ * C code that Go's own linker included (it does so only for Go's standard library): .gopclntab
+ * lists this code without the changes of rsp. The code has no frame pointers, and its .eh_frame is
+ * lost, so there is no rule.
  *
- * The table, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header says where
- * Go's code begins and where in the table the parts begin. "functab" has the offsets of all
- * functions, ascending, each with the offset of its description. Then come the names. "pctab" has
- * pairs for each function: how much rsp's distance from the return address changes, and for how
+ * The table .gopclntab, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header
+ * says where Go's code begins and where in the table the parts begin. "functab" has the offsets of
+ * all functions, ascending, each with the offset of its description. Then come the names. "pctab"
+ * has pairs for each function: how much rsp's distance from the return address changes, and for how
  * many bytes of code it then stays the same. */
 #include "elf/go_code.h"
 
@@ -91,8 +91,8 @@ static bool is_header(const unsigned char *bytes)
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
-/* The address that will stand at vaddr of a position-independent file: the addend of a relocation.
- * 0: there is none. */
+/* Returns the address that the dynamic linker will write to vaddr of a position-independent file:
+ * the addend of a relocation. 0: there is none. */
 static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
@@ -111,7 +111,7 @@ static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 	return 0;
 }
 
-/* vaddr: the header's. Returns 0, -ENOTSUP or -ENOEXEC. */
+/* Reads the header of .gopclntab, which stands at vaddr. Returns 0, -ENOTSUP or -ENOEXEC. */
 static int read_header(const struct elf_image *image, const unsigned char *bytes, uint64_t size,
 		       uint64_t vaddr, struct table *table)
 {
@@ -136,7 +136,7 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
 	return 0;
 }
 
-/* Finds the table: in its own section, or anywhere in the relocated constants. The caller frees
+/* Finds .gopclntab: in its own section, or anywhere in the relocated constants. The caller frees
  * *ret_bytes, also after an error. */
 static int read_table(const struct elf_image *image, unsigned char **ret_bytes, struct table *table)
 {
@@ -189,7 +189,7 @@ static bool is_called(const struct table *table, const struct function *function
 /* --- rows ---------------------------------------------------------------------------------------
  */
 
-/* 0; -ENOEXEC when vaddr is out of order or range; -E2BIG, -ENOMEM. */
+/* Adds a row. 0; -ENOEXEC when vaddr is out of order or range; -E2BIG, -ENOMEM. */
 static int add_row(struct rows *rows, uint64_t vaddr, uint32_t rule)
 {
 	const struct unwind_rows *made = &rows->made;
@@ -248,7 +248,7 @@ static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t r
 	return code[2] >> 6 == 1 ? 5 : code[2] >> 6 == 0 ? 4 : 0;
 }
 
-/* The rule of asmcgocall, read from its instructions; UNWIND_GO_FRAME when they are not as
+/* Returns the rule of asmcgocall, read from its instructions; UNWIND_GO_FRAME when these are not as
  * expected. */
 static uint32_t switch_rule(const struct elf_image *image, const struct function *function)
 {

@@ -10,11 +10,11 @@
 #include "elf/image.h"
 #include "elf/unwind.h"
 
-/* Makes rows for the Go code of the file, in ascending order; the last row is UNWIND_NONE. Their
- * pcs count from the vaddr base, which is below all code. The caller frees the rows. 0; -ENOENT
- * when the file is not a Go file; -ENOTSUP when its table has an unknown form (Go 1.18's and 1.20's
- * are known); -ENOEXEC when the table makes no sense; -E2BIG when there would be more than
- * max_rows; -ENOMEM, -EIO. */
+/* Makes rows for the Go code of the file, in ascending order; the last row is UNWIND_NONE. The
+ * rows' pcs count from the vaddr `base`, which is below all code. The caller frees the rows. 0;
+ * -ENOENT when the file is not a Go file; -ENOTSUP when its table has an unknown form (Go 1.18's
+ * and 1.20's are known); -ENOEXEC when the table makes no sense; -E2BIG when there would be more
+ * than max_rows; -ENOMEM, -EIO. */
 int go_code__rows(const struct elf_image *image, uint64_t base, size_t max_rows,
 		  struct unwind_row **ret_rows, size_t *ret_n);
 

@@ -10,7 +10,7 @@
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
 #define MAX_NAME       32	   /* bytes, with its NUL */
 #define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
-#define MAX_NOTE_BYTES (64u << 10) /* most bytes of one such section or segment */
+#define MAX_NOTE_BYTES (64u << 10) /* at most so many bytes in one such section or segment */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
 {
@@ -20,8 +20,9 @@ static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shd
 	       io__pread(fd, ret, sizeof(*ret), off) == sizeof(*ret);
 }
 
-/* Reads the number of sections and the index of their names. Numbers that are too large for the
- * file header are in the section header at index 0. */
+/* Reads the number of sections and the place of their names. If the file header has no room for the
+ * number of sections, or for the index of the section with the names, this number is in the section
+ * header at index 0. */
 static int read_sections(struct elf_headers *headers, const char *name, struct error *err)
 {
 	const Elf64_Ehdr *file = &headers->file;

@@ -44,7 +44,7 @@ void elf_headers__walk_segments(const struct elf_headers *headers, struct elf_wa
 /* Copies the next Elf64_Shdr or Elf64_Phdr to *ret_header. False: no more can be read. */
 bool elf_walk__next(struct elf_walk *walk, void *ret_header);
 
-/* The header of the section with that index. False: there is none. */
+/* Reads the header of the section with that index. False: there is none. */
 bool elf_headers__section(const struct elf_headers *headers, size_t index, Elf64_Shdr *ret);
 
 /* Finds the first section called name (at most 31 bytes) that has all of these flags (SHF_*) and
@@ -61,7 +61,7 @@ struct elf_build_id {
  * second looks at sections, and at segments only if the sections have none. The reason: the program
  * headers of a debug file may be copied from the program, and then they give places in the
  * program's file. At most 64 segments or sections of notes are looked at, and none larger than 64
- * KiB. len 0: none. */
+ * KiB. ret->len is 0 if there is no build-id. */
 void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret);
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads an ELF file that its owner may be rewriting to attack us.
+/* Reads an ELF file that its owner may be rewriting to attack memtrace.
  *
  * Nothing is mapped: a mapped page raises SIGBUS when its file was cut short later, and the target
  * can cut its file at any time. A read() of such a file only returns less. elf/headers.h reads the

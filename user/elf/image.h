@@ -47,15 +47,16 @@ DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
 bool elf_image__has_interp(const struct elf_image *image);
 const char *elf_image__soname(const struct elf_image *image); /* DT_SONAME or NULL */
 
-/* GNU build-id as lower-case hex, or NULL. */
+/* Returns the GNU build-id as lower-case hex, or NULL. */
 const char *elf_image__build_id(const struct elf_image *image);
 
-/* File offset <-> ELF virtual address, through the PT_LOAD segments. 0 or -ERANGE. */
+/* Translate a file offset to an ELF virtual address and back, by the PT_LOAD segments. 0 or
+ * -ERANGE. */
 int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off);
 
-/* The vaddr of the first byte of an executable mapping that begins at off in the file. off is a
- * multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
+/* Finds the vaddr of the first byte of an executable mapping that begins at off in the file. off is
+ * a multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
  * another result: a mapping has whole pages, and its first page may begin with bytes of the
  * preceding segment (LLD lets segments share pages of the file). Where no executable segment has
  * bytes in that page, any other segment is used. 0 or -ERANGE. */
@@ -65,11 +66,11 @@ int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uin
  * Returns how many were copied to buf, or -ERANGE when vaddr lies in no executable segment. */
 long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *buf, size_t len);
 
-/* The entry address, for a file that is a program or the dynamic linker; 0: none. */
+/* Returns the entry address, for a file that is a program or the dynamic linker; 0: none. */
 uint64_t elf_image__entry(const struct elf_image *image);
 
-/* The virtual addresses where the lowest executable PT_LOAD segment begins and the highest one
- * ends. 0 or -ENOENT when there is none. */
+/* Finds the virtual addresses where the lowest executable PT_LOAD segment begins and the highest
+ * one ends. 0 or -ENOENT when there is none. */
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
 /* Copies .eh_frame, at most 128 MiB, and gives its virtual address. The section is found through
@@ -91,7 +92,7 @@ int elf_image__read_section(const struct elf_image *image, const char *name,
 int elf_image__read_notes(const struct elf_image *image, const char *name, uint64_t max,
 			  unsigned char **ret_bytes, size_t *ret_size);
 
-/* The virtual address of the loaded section called name. 0 or -ENOENT. */
+/* Finds the virtual address of the loaded section called name. 0 or -ENOENT. */
 int elf_image__section_vaddr(const struct elf_image *image, const char *name, uint64_t *ret_vaddr);
 
 /* Was the file made by Go's linker (Go 1.13 and later, stripped or not)? */
@@ -120,14 +121,14 @@ int elf_image__find_object(const struct elf_image *image, const char *name,
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
-/* How many instructions of the executable segments load the pointer at vaddr slot into a register,
- * or branch through it. Only instructions that address it relative to rip count. The search scans
- * bytes, so it may by chance count some that are not instructions. */
+/* Returns how many instructions of the executable segments load the pointer at vaddr slot into a
+ * register, or branch through this pointer. Only instructions that address the pointer relative to
+ * rip count. The search scans bytes, so it may by chance count bytes that are not instructions. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
-/* Calls fn with the target of each direct jump of the executable segments that has 4 bytes for its
- * distance, conditional or not. The search scans bytes, so fn may also be called with a few wrong
- * targets. */
+/* Calls fn with the target of each direct jump in the executable segments, conditional or not. Only
+ * jumps with 4 bytes for their distance count. The search scans bytes, so fn may also be called
+ * with a few wrong targets. */
 void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t target, void *ctx),
 			  void *ctx);
 

@@ -8,12 +8,12 @@
 
 #include "base/io.h"
 
-#define MAX_SCAN_BYTES (1ull << 30) /* most bytes of code that are searched */
+#define MAX_SCAN_BYTES (1ull << 30) /* at most so many bytes of code are searched */
 #define SCAN_CHUNK     (256u << 10)
-/* most bytes of one table, which is searched again for each slot */
+/* at most so many bytes of a table of relocations are used: it is searched again for each slot */
 #define MAX_RELOCATION_BYTES (16u << 20)
 
-/* Calls fn for each piece of all executable segments. vaddr: of the piece. The pieces overlap by
+/* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by
  * n_more bytes: an instruction that begins in the last n_more bytes of a piece is whole in the next
  * piece. */
 static void scan_code(const struct elf_image *image, size_t n_more,
@@ -47,8 +47,8 @@ static void scan_code(const struct elf_image *image, size_t n_more,
 	}
 }
 
-/* The vaddr to which the 4 bytes at rel lead. They are a distance from their own end. next: the
- * vaddr of their end. */
+/* Returns the vaddr to which the 4 bytes at rel lead. These bytes hold a distance from their own
+ * end. next: the vaddr of this end. */
 static uint64_t relative(const unsigned char *rel, uint64_t next)
 {
 	int32_t value;
@@ -139,8 +139,9 @@ struct mentions {
 	void *ctx;
 };
 
-/* An instruction has an address in absolute form, or relative to the instruction's end. Up to 4
- * bytes of a constant may come between the address and that end. */
+/* Records where 4 bytes may be an address of [low, high). An instruction has an address in absolute
+ * form, or relative to the instruction's end. Up to 4 bytes of a constant may come between the
+ * address and that end. */
 static void find_mentions(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
 {
 	struct mentions *m = ctx;

@@ -44,14 +44,15 @@ struct elf_image {
 
 /* --- image_segments.c: where bytes are --- */
 
-/* Are the size bytes at off within the file? */
+/* Are the `size` bytes at off within the file? */
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
 
-/* A copy of size bytes at off in the file, 512 MiB at most, followed by one NUL; or NULL. The
- * caller frees it. */
+/* Returns a copy of `size` bytes at off in the file, followed by one NUL; or NULL, also if `size`
+ * is above 512 MiB. The caller frees the copy. */
 void *elf_image__read_range(const struct elf_image *image, uint64_t off, uint64_t size);
 
-/* The segment that holds vaddr; only an executable one if executable is true; or NULL. */
+/* Finds the segment that holds vaddr. If `executable` is true, only executable segments count.
+ * NULL: there is none. */
 const struct segment *elf_image__segment_at(const struct elf_image *image, uint64_t vaddr,
 					    bool executable);
 

@@ -9,7 +9,7 @@
 #include "base/io.h"
 
 #define MAX_EH_FRAME   (128u << 20)
-#define MAX_COPY_BYTES (256u << 20) /* most bytes of any other section */
+#define MAX_COPY_BYTES (256u << 20) /* any other section has at most so many bytes */
 
 /* Finds the first section called name that has bytes in the file and is loaded. 0 or -ENOENT. */
 static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)
@@ -22,10 +22,10 @@ static int find_section(const struct elf_image *image, const char *name, Elf64_S
 	return 0;
 }
 
-/* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame. All linkers
- * write this pointer pc-relative in 4 bytes. The header does not give the size of .eh_frame. So
- * ret_shdr gets an upper limit, up to the end of the segment, and the caller searches for the final
- * zero. */
+/* Finds .eh_frame by .eh_frame_hdr, which begins with a version, three encodings and a pointer to
+ * .eh_frame. All linkers write this pointer pc-relative in 4 bytes. The header does not give the
+ * size of .eh_frame. So ret_shdr gets an upper limit, up to the end of the segment, and the caller
+ * searches for the final zero. */
 static int eh_frame_by_header(const struct elf_image *image, Elf64_Shdr *ret_shdr)
 {
 	static const unsigned char expected[2] = {1, 0x1b};

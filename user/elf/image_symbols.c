@@ -149,7 +149,8 @@ static bool is_hidden(const struct symbol_table *table, size_t i)
 	return table->cut_hidden[end / 8] >> (end % 8) & 1;
 }
 
-/* Smaller is better: a default version before a hidden one, then global, weak, local. */
+/* Returns the symbol's rank. Smaller is better: a default version before a hidden one, then global,
+ * weak, local. */
 static unsigned int rank(const struct symbol_table *table, size_t i)
 {
 	bool hidden = is_hidden(table, i);

@@ -38,7 +38,7 @@
 
 #define MAX_SIZE (1u << 20) /* a larger function is not worth decoding */
 
-/* Length of the instruction at code if every kernel emulates it, else 0. */
+/* Returns the length of the instruction at code if every kernel emulates it, else 0. */
 static size_t emulated_length(const uint8_t *code, size_t len)
 {
 	int64_t target;
@@ -59,8 +59,8 @@ static size_t emulated_length(const uint8_t *code, size_t len)
 	}
 }
 
-/* Length of the multi-byte nop at code, else 0: "66 90" and "0f 1f /0" with a memory operand, both
- * with any number of 0x66 before them. */
+/* Returns the length of the multi-byte nop at code, or 0. Such nops are "66 90" and "0f 1f /0" with
+ * a memory operand, both with any number of 0x66 before them. */
 static size_t nop_length(const uint8_t *code, size_t len)
 {
 	size_t pos = 0, total;
@@ -204,10 +204,11 @@ static bool has_rep_form(const uint8_t *opcode)
 	}
 }
 
-/* Does Capstone take the bytes for a plainer instruction than they are? It takes an illegal lock or
- * rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them) for
- * plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one,
- * and then it takes MMX for SSE. Any prefix behind a 66 may mislead it in the same way. */
+/* Does Capstone take the bytes for a plainer instruction than they are? Capstone takes an illegal
+ * lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them)
+ * for plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook
+ * one, and then it takes MMX for SSE. Any prefix behind a 66 may mislead Capstone in the same
+ * way. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
@@ -236,7 +237,7 @@ struct holders {
 };
 
 /* Updates holders for an instruction that writes the registers of the mask `written` (rule 3).
- * NULL, or why the instruction cannot be passed over. */
+ * Returns NULL, or why the instruction cannot be passed over. */
 static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -256,8 +257,9 @@ static const char *move_arguments(struct holders *holders, const cs_insn *insn, 
 	return NULL;
 }
 
-/* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else the reason
- * why not. Updates holders to the registers that hold the arguments behind the instruction. */
+/* Returns NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else the
+ * reason why not. Updates holders to the registers that hold the arguments behind the
+ * instruction. */
 static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;

@@ -41,9 +41,9 @@ struct probe_site {
 	uint8_t args[PROBE_SITE_ALL_ARGS];
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */
-	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before.
-			       * False with a segment prefix ("cs nopw"): no kernel takes a probe
-			       * there */
+	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, single-stepped
+			       * before. False with a segment prefix ("cs nopw"): no kernel takes
+			       * a probe there */
 	char instruction[64]; /* its text in AT&T syntax, such as "push %r12" */
 	char why[96];	      /* why the probe was not moved to an emulated instruction, or "" */
 };

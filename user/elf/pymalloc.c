@@ -19,15 +19,15 @@
 #define PAIR_BYTES   16		 /* bytes of usedpools for each class */
 #define MAX_CODE     (64u << 20) /* bytes */
 #define MAX_MENTIONS 4096
-#define MAX_PATH     48	    /* most instructions of one path */
-#define MAX_STEPS    4096   /* most instructions on all paths from one mention */
-#define MAX_INSNS    500000 /* most instructions that are decoded */
-#define MAX_STORES   12	    /* most stores of a path that are remembered */
-/* most instructions after the proof that are searched for a cheaper place */
+#define MAX_PATH     48	    /* instructions of one path, at most */
+#define MAX_STEPS    4096   /* instructions on all paths from one mention, at most */
+#define MAX_INSNS    500000 /* instructions that are decoded, at most */
+#define MAX_STORES   12	    /* stores of a path that are remembered, at most */
+/* at most so many instructions after the proof are searched for a cheaper place */
 #define MAX_AFTER  8
-#define MAX_WINDOW 96 /* most bytes from the proof's beginning to the place */
-/* One unit of work handles one jump, and takes some 50 ns. Decoding an instruction takes
- * DECODE_WORK units. */
+#define MAX_WINDOW 96 /* bytes from the proof's beginning to the place, at most */
+/* Work is counted in units. One unit handles one jump, and takes some 50 ns. Decoding an
+ * instruction takes DECODE_WORK units. SLICE units make a slice of work. */
 #define SLICE	    20000
 #define DECODE_WORK 16
 
@@ -64,7 +64,7 @@ struct found {
 
 /* What the paths from one mention have shown. */
 struct shown {
-	bool given, first_given, taken_back; /* places of such events were found */
+	bool given, first_given, taken_back; /* an event of this kind was found */
 	/* a block was given from a pool that had no block in use */
 	bool reused;
 	bool listed;	 /* a pool joins a list of usedpools */
@@ -78,18 +78,18 @@ struct finder {
 	uint64_t table, table_end; /* usedpools */
 	uint64_t tree;		   /* arena_map_root; 0: not known yet */
 	struct shown shown;
-	bool any_first;	   /* new pools are understood */
+	bool any_first;	   /* some code that begins a pool was found */
 	uint64_t side_way; /* target of a branch that bypasses a proof; 0: none */
 	struct path *paths;
 	size_t n_paths, n_steps, n_decoded;
 	struct found *found; /* ascending by best.vaddr */
 	size_t n_found;
 	struct pymalloc_meanwhile meanwhile;
-	size_t n_slice; /* work since meanwhile.fn was called, see SLICE */
+	size_t n_slice; /* units of work since meanwhile.fn was called */
 	struct pymalloc *ret;
 };
 
-/* Counts work. Calls meanwhile.fn after each SLICE of work. */
+/* Counts `amount` units of work. Calls meanwhile.fn after each slice of work. */
 static void note_work(struct finder *f, size_t amount)
 {
 	f->n_slice += amount;
@@ -134,8 +134,8 @@ static int relocate(const struct elf_image *image, unsigned char *data, size_t s
 	return 0;
 }
 
-/* Each pair of usedpools points to itself, so that its words look like nextpool and prevpool of a
- * pool: both hold the pair's address less 16. */
+/* Do two words of data look like a pair of usedpools? Each pair points to itself, so that its words
+ * look like nextpool and prevpool of a pool: both hold the pair's address less 16. */
 static bool is_pair(const unsigned char *data, uint64_t vaddr)
 {
 	uint64_t words[2];
@@ -173,7 +173,7 @@ static int find_table(struct finder *f, const struct elf_image *image)
 
 /* Is the load the last of three that look up an address in the tree? The first reads root[i], which
  * points to a node. The second reads an entry of this node, which points to another node. The third
- * reads from that one. */
+ * reads from this other node. */
 static bool looks_up(const struct flow *flow, const struct flow_place *place, uint64_t *ret_root)
 {
 	struct flow_place node, root;
@@ -272,8 +272,8 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 
 /* Like takes_back(), for code in which two registers held the block's address before the path
  * began. The value that was loaded from pool->freeblock is stored in some place, and
- * pool->freeblock gets a new value. Code that changes the list of pools does not match, because its
- * links lie elsewhere in the header. */
+ * pool->freeblock gets a new value. Code that changes the list of pools does not match, because
+ * that list's links lie elsewhere in the header. */
 static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
 				     const struct store *s, struct event *ret)
 {
@@ -561,7 +561,7 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 	if (n > MAX_MENTIONS)
 		return refuse(f, "its tables are mentioned more than %d times", MAX_MENTIONS);
 	for (size_t i = 0; i < n && !rc; i++) {
-		/* decode from the function's start, and once only */
+		/* decode from the function's start, and each function once only */
 		if (bytes[i] >= end && functions__around(&f->functions, bytes[i], &at, &end))
 			return refuse(f, "the code at %#llx is of no known function",
 				      (unsigned long long)bytes[i]);
@@ -596,7 +596,7 @@ static int note_arena_code(struct finder *f, uint64_t vaddr)
 	return 0;
 }
 
-/* An explanation counts only if all paths were walked. */
+/* Were all paths walked? Only then does an explanation count. */
 static bool walked_all(const struct finder *f)
 {
 	return !f->n_paths && f->n_steps < MAX_STEPS;
@@ -629,9 +629,9 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 
 /* --- the proof that a probe may stand there --- */
 
-/* No branch from elsewhere may lead to an instruction between the beginning of a proof and the
- * probe's place. If such a branch leads behind the end of the proof, the place is moved back to
- * that end. */
+/* Checks the target of a branch. No branch from elsewhere may lead to an instruction between the
+ * beginning of a proof and the probe's place. If such a branch leads behind the end of the proof,
+ * the place is moved back to that end. */
 static void note_target(uint64_t target, void *ctx)
 {
 	struct finder *f = ctx;

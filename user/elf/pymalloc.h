@@ -36,7 +36,7 @@
 
 #include "elf/image.h"
 
-#define PYMALLOC_SZIDX 36 /* offset in a pool's header */
+#define PYMALLOC_SZIDX 36 /* offset of szidx in a pool's header */
 
 struct pymalloc_place {
 	uint64_t vaddr; /* of the instruction to probe */
@@ -57,16 +57,16 @@ struct pymalloc {
 	char why[96]; /* why the copies are not known */
 };
 
-/* The search takes a quarter of a second of CPU time. fn is called after each slice of it, which
- * takes some milliseconds: other work may not be able to wait for the end of the search. */
+/* The search takes a quarter of a second of CPU time. fn is called after each slice of the search,
+ * which takes some milliseconds. fn can do work that cannot wait for the end of the search. */
 struct pymalloc_meanwhile {
 	void (*fn)(void *ctx); /* NULL: nobody waits */
 	void *ctx;
 };
 
-/* free_function: vaddr of the function that takes blocks back (_PyObject_Free). 0; -ENOTSUP, with
- * the reason in ret->why, when not all copies can be proved; -ENOMEM. Call pymalloc__free() in any
- * case. */
+/* Finds all places for probes. free_function: vaddr of the function that takes blocks back
+ * (_PyObject_Free). 0; -ENOTSUP, with the reason in ret->why, when not all copies can be proved;
+ * -ENOMEM. Call pymalloc__free() in any case. */
 int pymalloc__find(const struct elf_image *image, uint64_t free_function,
 		   const struct pymalloc_meanwhile *meanwhile, struct pymalloc *ret);
 void pymalloc__free(struct pymalloc *pymalloc);

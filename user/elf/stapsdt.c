@@ -8,13 +8,13 @@
 #include "elf/cursor.h"
 
 #define MAX_NOTES_BYTES (16u << 20)
-#define MAX_ARGUMENTS	12 /* that <sys/sdt.h> can write */
+#define MAX_ARGUMENTS	12 /* as many as <sys/sdt.h> can write */
 #define NOTE_TYPE	3
 #define OWNER		"stapsdt"
 
 /* --- notes --- */
 
-/* The text at the cursor, up to its NUL. NULL: it has none. */
+/* Reads the text at the cursor, up to its NUL. Returns NULL if there is no NUL. */
 static const char *read_text(struct cursor *cursor)
 {
 	const char *text = (const char *)cursor->pos;
@@ -30,7 +30,8 @@ static const char *read_text(struct cursor *cursor)
 	return text;
 }
 
-/* A part of the note of so many bytes; parts are padded to a multiple of 4. */
+/* Returns the note's next part, of `bytes` bytes, and moves the cursor behind it. Parts are padded
+ * to a multiple of 4 bytes. */
 static struct cursor take_part(struct cursor *cursor, uint64_t bytes)
 {
 	struct cursor part = *cursor;
@@ -126,8 +127,8 @@ static const struct {
 
 #define N_REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
-/* Reads "%rdi". whole: only the names for all 8 bytes are allowed. The number, or 0: it is no such
- * register. */
+/* Reads a register, such as "%rdi". whole: only the names for all 8 bytes are allowed. Returns the
+ * register's number, or 0 if there is no such register. */
 static uint8_t read_register(const char **at, bool whole)
 {
 	const char *p = *at;

@@ -33,8 +33,8 @@ int stapsdt__each(const struct elf_image *image, const char *provider,
 		  int (*fn)(const struct stapsdt_marker *marker, void *ctx), void *ctx);
 
 enum stapsdt_kind {
-	STAPSDT_CONSTANT = 1, /* value */
-	STAPSDT_REGISTER,     /* the register base */
+	STAPSDT_CONSTANT = 1, /* the number `value` */
+	STAPSDT_REGISTER,     /* in the register `base` */
 	STAPSDT_MEMORY,	      /* in memory at base + (index << shift) + value */
 };
 
@@ -52,9 +52,10 @@ struct stapsdt_argument {
 };
 
 /* Reads the text of a marker's arguments. Returns their number; -E2BIG when there are more than
- * max; -EINVAL when one of them is not understood. That is every operand that is no register of 8
- * bytes or a part of one, no constant, and no memory relative to such registers: a variable's name,
- * a vector register, the upper half of %ax. *ret_arguments: only written on success. */
+ * max; -EINVAL when one of them is not understood. Three kinds of operand are understood: registers
+ * of 8 bytes and parts of them, constants, and memory relative to such registers. Not understood
+ * are, for example, a variable's name, a vector register, and the upper half of %ax. *ret_arguments
+ * is only written on success. */
 int stapsdt__parse(const char *text, struct stapsdt_argument *ret_arguments, size_t max);
 
 #endif

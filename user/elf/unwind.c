@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs .eh_frame.
+/* Runs the programs in .eh_frame and makes the unwind table.
  *
  * The section is a list of entries. A CIE holds what many functions share: alignment factors, the
  * encoding of pointers, and the instructions that set up the state at a function's first byte. An
@@ -132,7 +132,7 @@ static int compare_cies(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The sound CIE that begins at pos, or NULL. */
+/* Finds the sound CIE that begins at pos; NULL: there is none. */
 static const struct cie *find_cie(const struct builder *b, size_t pos)
 {
 	struct cie key = {.pos = pos};
@@ -220,7 +220,7 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->program > y->program) - (x->program < y->program);
 }
 
-/* from: the end of the function before. Returns 0, -ENOMEM or -E2BIG. */
+/* Adds a function's rows. from: the end of the function before. Returns 0, -ENOMEM or -E2BIG. */
 static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
 {
 	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};
@@ -344,16 +344,16 @@ static void remove_row(struct unwind_table *table, size_t i)
 	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
 }
 
-/* The index of the first row above pc; the row before it has pc's rule. */
+/* Returns the index of the first row above pc; the row before it has pc's rule. */
 static size_t first_above(const struct unwind_table *table, uint64_t pc)
 {
 	return SEARCH_FIRST(i, table->n, table->rows[i].pc > pc);
 }
 
-/* The code that the kernel jumps to has no caller. In .eh_frame, a program's _start has an
- * undefined return address. The dynamic linker's _start is hand-written and has no unwind
- * information. The code behind it, which runs the constructors, has none either. So the rule of
- * this code becomes UNWIND_END. */
+/* Gives the code at the entry the rule UNWIND_END if it has no rule. The kernel jumps to this code,
+ * so the code has no caller. In .eh_frame, a program's _start has an undefined return address. But
+ * the dynamic linker's _start is hand-written and has no unwind information. The code behind it,
+ * which runs the constructors, has none either. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
 	uint64_t pc = entry - table->base;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How to step out of every function of one ELF file. The .eh_frame of the file is run once and
- * stored as a sorted table of 8-byte rows for the unwinder in the kernel.
+/* How to step out of every function of one ELF file. The programs in the file's .eh_frame are run
+ * once. The results are stored as a sorted table of 8-byte rows for the unwinder in the kernel.
  *
  * A row holds from its pc up to the pc of the next row. In all x86-64 code that compilers make, the
  * return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp or
@@ -73,7 +73,7 @@ int unwind_table__build(const struct elf_image *image, size_t max_rows, struct u
 void unwind_table__free(struct unwind_table *table);
 DEFINE_CLEANUP(struct unwind_table *, unwind_table__cleanup, unwind_table__free)
 
-/* The rule at vaddr; UNWIND_NONE outside the table. */
+/* Returns the rule at vaddr; UNWIND_NONE outside the table. */
 uint32_t unwind_table__find(const struct unwind_table *table, uint64_t vaddr);
 
 #endif
