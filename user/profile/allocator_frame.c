@@ -9,8 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The name of an allocating function is one of prefixes[] and one of cores[]. The prefixes are
- * those of allocators and of their wrappers. */
+/* The name of an allocating function is one of prefixes[], followed by one of cores[]. The prefixes
+ * are those of allocators and of their wrappers. */
 static const char *const cores[] = {
 	"malloc",    "calloc",	  "realloc",	   "reallocarray", "memalign",	"posix_memalign",
 	"valloc",    "pvalloc",	  "aligned_alloc", "zalloc",	   "malloc0",	"malloc_n",
@@ -204,7 +204,8 @@ static const char *const others[] = {
 };
 
 /* Functions of the pools that are probed only in runs without a limit (capture/alloc_table.c). Each
- * calls malloc or a function without a name, and stays in the stack meanwhile. */
+ * of these functions calls malloc or a function without a name, and is in the stack during the
+ * call. */
 static const char *const pools[] = {
 	"AllocSetContextCreateInternal",
 	"GenerationContextCreate",
@@ -223,7 +224,8 @@ static const char *const pools[] = {
 	"apr_pool_create_ex",
 };
 
-/* Prefixes of whole families of names, without template arguments: of C++, Rust and PHP. */
+/* Prefixes of whole families of names of C++, Rust and PHP. The names have no template
+ * arguments. */
 static const char *const families[] = {
 	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
 	"std::sys::alloc::", "std::alloc::",	 "jemallocator::",   "tikv_jemallocator::",
@@ -279,7 +281,7 @@ bool profile__is_allocator_frame(const char *name)
 	if (!name)
 		return false;
 	if (starts_with(name, "operator new") && strchr("[(", name[strlen("operator new")]))
-		return true; /* strchr() finds the terminating NUL too */
+		return true; /* strchr() finds the terminating NUL, too */
 	/* <alloc::raw_vec::RawVec<u8>>::reserve, <arena::Arena as core::alloc::Allocator>::grow */
 	if (qualified_name__parse(name, &qualified))
 		return is_of_family(qualified.type) ||
@@ -311,8 +313,9 @@ static const char *pool_of(const char *name)
 	return NULL;
 }
 
-/* The innermost function of a pool in the stack, if only an allocator's functions and functions
- * without a name are below it. If the pool's function is the leaf, the run has probed it. */
+/* Returns the stack's innermost function of a memory pool, if all functions that it called are an
+ * allocator's or have no name. NULL: there is none, or it is the leaf: then the run has probed
+ * it. */
 static const char *pool_above(const struct profile *profile, const struct profile_site *site)
 {
 	for (size_t i = 0; i < site->n_locations; i++) {

@@ -9,19 +9,19 @@
 #include "profile/windowed_strata.h"
 
 #define WIDEST	      2.5   /* the grid reaches this many standard deviations either way */
-#define FINER	      20    /* facts are weighed at this many points between two of the grid */
+#define FINER	      20    /* facts are weighed at so many points between neighbours of the grid */
 #define ANON_ERROR    0.2   /* relative spread of the memory that allocators keep for themselves */
 #define OTHER_THINGS  0.05  /* chance that the growing memory is in no stack */
 #define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
-#define LOST_ERROR    0.1   /* error of lost blocks: a share of the loss that W explains, */
-#define STEADY_ERROR  0.02  /* and a share of the loss if all stacks ended by the wall clock */
+#define LOST_ERROR    0.1   /* error of lost blocks, a share of those that W (balance.h) explains */
+#define STEADY_ERROR  0.02  /* further error, a share of those if all end by the wall clock */
 #define ONE_BY_ONE    8	    /* stacks that are judged one by one */
 #define ONE_BY_ONE    8	    /* stacks whose doubt is judged */
-#define SETTLED	      0.975 /* chance that ends a doubt, as at the ends of intervals */
-#define HALF_STAY     0.5   /* of a stack's blocks */
+#define SETTLED	      0.975 /* a doubt ends at this chance, as at the ends of 95 % intervals */
+#define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* this many times as much is beyond all errors */
-#define GROWTH_PASSES 8	    /* each ends when a stack can be lowered no further */
+#define GROWTH_PASSES 8	    /* another pass is needed if a stack could not be lowered far enough */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -41,9 +41,9 @@ static double overhead(const struct windowed_result *r)
 	return size >= 1 ? balance__footprint(size) / size : 1;
 }
 
-/* The growth of all stacks together if the clock's factor is scale: bytes of memory per second,
- * without errors. ret_live, if not NULL, gets each stack's live bytes. shown: results that give
- * each stack's overhead. */
+/* Estimates the growth of all stacks together if the clock's factor is `scale`: bytes of memory per
+ * second, without errors. ret_live, if not NULL, gets each stack's live bytes. shown: results that
+ * give each stack's overhead. */
 static int grows_at(struct windowed_run run, double scale, struct windowed_stack *const *stacks,
 		    size_t n, const struct windowed_result *shown, double *ret_grows,
 		    double *ret_live)
@@ -68,7 +68,7 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 	return 0;
 }
 
-/* Adds to sum a stack's growth, for all windows and without each group, times factor. */
+/* Adds (a stack's growth) * factor to `sum`: for all windows, and without each group. */
 static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
 		       double factor)
 {
@@ -151,7 +151,8 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 	if (!(sum > 1e-9))
 		return 0;
 	run->scale = base * exp(mode);
-	/* around the mode; windowed_strata__new() adds the spread of windows again */
+	/* the deviation from the mode. The spread of windows is subtracted, because
+	 * windowed_strata__new() adds it again */
 	run->clock_error =
 		sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
 				  (clock_error * clock_error - run->clock_error * run->clock_error),
@@ -200,8 +201,9 @@ static int choose_largest(const struct windowed_result *results, size_t n,
 	return chosen;
 }
 
-/* Bayes' rule over all ways to answer n questions with yes or no. weight: the weight of one way;
- * `which` has a bit for each yes. ret: the chance of each yes; all 0 if all weights are 0. */
+/* Applies Bayes' rule to all ways to answer n questions with yes or no. weight: returns the weight
+ * of one way; `which` has a bit for each yes. ret: the chance of each yes; all 0 if all weights are
+ * 0. */
 static void find_chances(int n, double (*weight)(const void *ctx, unsigned which), const void *ctx,
 			 double *ret)
 {
@@ -261,7 +263,7 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 	ret->variance = windowed_strata__variance(strata, rest);
 }
 
-/* How well the growth of anonymous memory is explained if the other evidence is right for the
+/* Tells how well the growth of anonymous memory is explained if the other evidence is right for the
  * stacks in `which` (one bit each). */
 static double weight_of_doubts(const void *ctx, unsigned which)
 {
@@ -305,7 +307,8 @@ static int settle_doubts(const struct windowed_run *run, const struct windowed_s
 
 		if (!to_other && !(1 - other[k] >= SETTLED))
 			continue;
-		if (to_other && !results[i].doubtful) /* so there is no evidence to believe */
+		if (to_other && !results[i].doubtful) /* its other figure is of no evidence that
+						       * could be believed */
 			continue;
 		stacks[i]->believed = (results[i].by == SURVIVAL_CONTENTS) != to_other
 					      ? SURVIVAL_CONTENTS
@@ -342,7 +345,8 @@ static int add_common(const struct windowed_run *run, double clock_error,
 
 /* --- ends by the wall clock --- */
 
-/* Blocks that the windows of each group have lost; NaN: not known, because pools ended in them. */
+/* Finds how many blocks the windows of each group have lost. NaN: not known, because memory pools
+ * ended in the windows. */
 static void lost_blocks(const struct windowed_run *run, double ret[WINDOWED_GROUPS])
 {
 	memset(ret, 0, WINDOWED_GROUPS * sizeof(*ret));
@@ -360,8 +364,9 @@ static double sum_of(const double value[WINDOWED_GROUPS])
 	return sum;
 }
 
-/* Blocks that windows would lose. There is an entry for each of the stacks that would lose most,
- * and the last entry is for all other stacks together. */
+/* Blocks that windows would lose if all stacks' blocks ended by the wall clock. `expected` has an
+ * entry for each of the stacks that would lose most. Its last entry is for all other stacks
+ * together. */
 struct enders {
 	size_t stack[ONE_BY_ONE];
 	double expected[ONE_BY_ONE + 1][WINDOWED_GROUPS];
@@ -389,9 +394,10 @@ static void choose_enders(const struct windowed_result *wall, size_t n, const do
 	}
 }
 
-/* How well the lost blocks are explained if the blocks of the stacks in `which`, one bit each, end
- * by the wall clock. The result is multiplied by the prior chance of this case. The remainder of a
- * group may be of any size, because many blocks may be freed at once: Cauchy's distribution. */
+/* Tells how well the lost blocks are explained if the blocks of the stacks in `which` (one bit
+ * each) end by the wall clock. The result is multiplied by the prior chance of this case. The
+ * remainder of a group may be of any size, because many blocks may be freed at once. So it has
+ * Cauchy's distribution. */
 static double weight_of_enders(const void *ctx, unsigned which)
 {
 	const struct enders *e = ctx;
@@ -412,7 +418,7 @@ static double weight_of_enders(const void *ctx, unsigned which)
 	return weight;
 }
 
-/* For each of n stacks, the chance that its blocks end by the wall clock. */
+/* Finds, for each of n stacks, the chance that its blocks end by the wall clock. */
 static void chances_by_wall(const struct enders *e, size_t n, double *ret)
 {
 	double chance[ONE_BY_ONE + 1];
@@ -442,7 +448,8 @@ static void mix_half_life(struct half_life *h, const struct half_life *wall, dou
 	h->high_s = fmax(h->high_s, wall->high_s);
 }
 
-/* Mixes into r, by share, all figures that depend on the clock by which blocks end. */
+/* Mixes the figures of `wall` into r, with the weight `share`. These are all figures that depend on
+ * the clock by which blocks end. */
 static void mix(struct windowed_result *r, const struct windowed_result *wall, double share)
 {
 	double error = sqrt(share * (1 - share));
@@ -497,7 +504,7 @@ static int allow_for_ends_by_wall(struct windowed_run run, struct windowed_stack
 	return rc;
 }
 
-/* Growth, in blocks per second, of all stacks whose blocks mostly stay. */
+/* Returns the growth, in blocks per second, of all stacks together whose blocks mostly stay. */
 static double staying_blocks(const struct windowed_result *results, size_t n)
 {
 	double sum = 0;
@@ -614,7 +621,7 @@ static void fit_into(struct windowed_result *results, struct windowed_stack *con
 			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
-/* A stack's growth in memory of the process, with the allocator's overhead. */
+/* A stack's growth as memory of the process: with the allocator's overhead. */
 static double grows(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);
@@ -632,7 +639,7 @@ static double growth_to_give(const struct windowed_result *r)
 	return isnan(r->growth.low) ? 0 : fmax(grows(r) - fmax(r->growth.low, 0) * overhead(r), 0);
 }
 
-/* All stacks together grow by no more than the process does (LIMITS). */
+/* Lowers the growth of stacks until all together grow by no more than the process does (LIMITS). */
 static void fit_growth_to_process(struct windowed_result *results, size_t n,
 				  const struct growth *anon)
 {
@@ -640,7 +647,7 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
-	for (size_t i = 0; i < n && anon->high > 0; i++) /* nor does any single stack surely */
+	for (size_t i = 0; i < n && anon->high > 0; i++) /* no single stack surely grows by more */
 		results[i].growth.low =
 			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {
@@ -662,8 +669,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 	}
 }
 
-/* The growth of a stack cannot add or remove more than the upper limit of the stack's live bytes.
- * If a stack surely seemed to grow by more, its blocks have replaced older ones. */
+/* Limits each stack's growth: it cannot add or remove more than the upper limit of the stack's live
+ * bytes. If a stack surely seemed to grow by more, its blocks have replaced older ones. */
 static void fit_growth_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 			    size_t n, const struct windowed_run *run)
 {

@@ -5,14 +5,14 @@
  * windows stand for k times as much as their net time says. log k is about normal, with mean 0 and
  * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
  * growth A of anonymous memory is known without windows. So A tells more about k, by Bayes' rule
- * over BALANCE_GRID values of k. This is done only if the process's number of blocks surely grows.
- * Let G(k) be the growth that all stacks together have with the factor k. G(k) includes the
+ * over BALANCE_GRID values of k. This step is taken only if the process's number of blocks surely
+ * grows. Let G(k) be the growth that all stacks together have with the factor k. G(k) includes the
  * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is about normal with mean
  * 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep
- * for themselves. Two other cases each have a prior chance. BY_CLOCK: the growing memory follows
- * the wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden). OTHER_THINGS:
- * A is the growth of memory that is in no stack. The k with the largest weight is taken. The
- * deviation from it, by the same weights, is the error that is left.
+ * for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing memory
+ * follows the wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden).
+ * OTHER_THINGS: A is the growth of memory that is in no stack. The k with the largest weight is
+ * taken. The error that is left is the deviation from this k, by the same weights.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
  * to tell which of the two is right (struct survival.doubtful). The process's growth can tell. If
@@ -31,13 +31,13 @@
  * uses. 64 threads that hold 16 MB together map 556 MB, of which 20 MB are resident.
  *
  * WALL CLOCK. Windows do not slow events that follow the wall clock (a timer, clients that do not
- * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many
- * such events as there are. Suppose that anonymous memory surely grows, but all stacks together
+ * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many of
+ * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
  * seem to grow by more. Then all stacks are taken to follow the wall clock, as far as this explains
- * the difference. The growth of each is divided by the same factor, and so are the live bytes of
- * stacks whose blocks stay. This is not done if the process gains fewer blocks than the stacks
- * whose blocks stay would add. Then their blocks replace older ones (a table that turns over
- * slowly).
+ * the difference. The growth of each stack is divided by the same factor. So are the live bytes of
+ * stacks whose blocks stay. None of this is done if the process gains fewer blocks than the stacks
+ * whose blocks stay would add. In that case the blocks of these stacks replace older ones (a table
+ * that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does elsewhere. If blocks end by the wall clock, each
@@ -58,28 +58,29 @@
  * cases is part of their error.
  *
  * LIMITS. The sum of live bytes may be above the size of the mappings, or the sum in small blocks
- * above the resident memory. Then the figures x_i, with errors d_i of their own and c_i in common,
- * are moved to the nearest ones that fit, by least squares. Let w_i be the share of x_i to which
- * the limit applies (1, or the share in small blocks). Let e be the bytes by which the sum of w_i
- * x_i is too high. Then
+ * above the resident memory. Let x_i be the live bytes of stack i, with an error d_i of its own and
+ * an error c_i in common with all others. The x_i are moved to the nearest values that fit, by
+ * least squares. Let w_i be the share of x_i to which the limit applies (1, or the share in small
+ * blocks). Let e be the bytes by which the sum of w_i x_i is too high. Then
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *
  * So the least certain figures change most. The errors stay as they were, because the limit is on
  * one side only.
  *
- * In the same way the growth of all stacks together may not exceed the upper end of the process's
- * growth. What is too much is shared out by each stack's own error alone. No stack is lowered below
- * the lower end of its interval, nor below 0.
- * Intervals stay as they are: in a heap with free room stacks may grow while the process does not.
+ * The growth of all stacks together has a limit, too: the upper end of the process's growth, plus
+ * ANON_ERROR times that growth. The excess is shared out by each stack's own error alone. No
+ * stack's growth is lowered below the lower end of its interval, nor below 0. Lower ends of
+ * intervals are lowered to at most the upper end of the process's growth. Upper ends stay as they
+ * are, because in a heap with free room stacks may grow while the process does not.
  *
  * WHAT SURELY GROWS makes the process grow, too. If a program frees its memory all at once, every
- * few seconds, neither windows nor their counts of calls may show it. So if the survival of blocks
- * is known from frees, no growth is sure unless anonymous memory surely grows. If survival is known
- * from contents, anonymous memory or the process's number of blocks must surely grow. And no stack
- * surely grows by much more than anonymous memory. If a stack seems to, its blocks may be gone, or
- * may have replaced blocks from before the run. So the error of its live bytes is made as large as
- * they are. */
+ * few seconds, it can happen that neither windows nor their counts of calls show this. So if the
+ * survival of blocks is known from frees, no growth is sure unless anonymous memory surely grows.
+ * If survival is known from contents, anonymous memory or the process's number of blocks must
+ * surely grow. And no stack surely grows by much more than anonymous memory. If a stack seems to
+ * grow by so much, its blocks may be gone, or may have replaced blocks from before the run. So the
+ * error of its live bytes is made as large as the live bytes themselves. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 
@@ -93,7 +94,7 @@ double balance__footprint(double size);
 
 /* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.
  * anon: growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL
- * pointer is skipped, and its result is 0; if a doubt is settled, the stack's member believed is
+ * pointer is skipped, and its result is 0. If a doubt is settled, the stack's member `believed` is
  * set. 0 or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
 		      const struct growth *anon, struct windowed_process *ret_process,

@@ -55,8 +55,8 @@ static uint32_t *unnamed_slot(const struct profile *profile, uint64_t addr)
 			  profile->locations[i].addr == addr);
 }
 
-/* The slot of the address's location. It holds the location's index plus 1; 0: there is no such
- * location yet. NULL: out of memory. */
+/* Returns the slot of the address's location. The slot holds the location's index plus 1; 0: there
+ * is no such location yet. NULL: out of memory. */
 static uint32_t *location_slot(const struct profile *profile, uint64_t addr)
 {
 	int rc;

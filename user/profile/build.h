@@ -15,8 +15,8 @@ struct build_share {
 
 struct profile_build {
 	struct table locations; /* profile->locations by address, except locations of names */
-	/* locations of names: addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0:
-	 * none */
+	/* by addr - PROFILE_NO_ADDR, for locations of names: index in profile->locations, plus 1;
+	 * 0: none */
 	uint32_t *named;
 	size_t n_named;
 	struct table threads; /* profile->threads by tid */
@@ -25,7 +25,8 @@ struct profile_build {
 	size_t n_shares;
 };
 
-/* The profile's build state, made from what the profile holds already. NULL: out of memory. */
+/* Returns the profile's build state. If there is none yet, makes it from what the profile holds
+ * already. NULL: out of memory. */
 struct profile_build *profile__build(struct profile *profile);
 void profile_build__free(struct profile_build *build);
 

@@ -14,11 +14,12 @@
  * continued fraction would be long. */
 #define MANY 1e6
 #define EVEN 1e5
-/* if one side has few of more than MOST events, only the mean of this side matters (Poisson) */
+/* If there are more than MOST events, and few of them on one side, only the mean of this side
+ * matters (Poisson). */
 #define MOST 1e8
 
-/* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method; it
- * converges fast for x < (a + 1) / (a + b + 2), in O(sqrt(max(a, b))) terms. */
+/* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method. For x <
+ * (a + 1) / (a + b + 2) it converges fast, in O(sqrt(max(a, b))) terms. */
 static double beta_fraction(double a, double b, double x)
 {
 	double c = 1, d = 1 - (a + b) * x / (a + 1), h;
@@ -46,7 +47,7 @@ static double beta_fraction(double a, double b, double x)
 	return h;
 }
 
-/* I_x(a, b), regularized. At a = 0 all of the probability is at 0, at b = 0 at 1. */
+/* I_x(a, b), regularized. If a = 0, the whole probability is at x = 0. If b = 0, it is at x = 1. */
 static double beta_share(double x, double a, double b)
 {
 	double front;
@@ -152,7 +153,7 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 			break;
 		claim->holds = true;
 		weights -= weight(claim);
-		/* only rounding can make it smaller */
+		/* only rounding can make the sum smaller than this */
 		weights = fmax(weights, weight(claim) * 1e-9);
 	}
 	return 0;

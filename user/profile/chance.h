@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Could a difference be chance? This file has the tail probabilities of the compared figures. It
- * also decides which of many claims may be made at one level for all of them. */
+ * also decides which of many claims may be made, if one level is to hold for all of them
+ * together. */
 #ifndef MEMTRACE_PROFILE_CHANCE_H
 #define MEMTRACE_PROFILE_CHANCE_H
 
@@ -16,8 +17,8 @@
  * Counts need not be whole: the incomplete beta function interpolates. */
 double chance__of_counts(double from, double to, double share);
 
-/* Upper tails: of Student's distribution with df > 0 degrees of freedom, at t of either sign; and
- * of the normal distribution. */
+/* Upper tails of Student's distribution with df > 0 degrees of freedom, at t of either sign, and of
+ * the normal distribution. */
 double chance__of_student(double t, double df);
 double chance__of_normal(double z);
 
@@ -34,20 +35,20 @@ struct claim {
  * whatever the other claims are.
  *
  * By Holm's step-down procedure with weights (Holm, Scandinavian Journal of Statistics 6, 1979):
- * the claims are taken in the order of p / weight. They hold as long as p <= level * weight /
- * weights of the claims that are left.
+ * the claims are taken in the order of p / weight. They hold as long as p <= level * weight / (sum
+ * of the weights of the claims that are left).
  *
- * - Claims that could not hold whatever their outcome (least above their share of the level) take
- *   no part. It costs nothing to leave them out (Tarone, Biometrics 46, 1990), and a profile has
- *   dozens of stacks with two samples each.
+ * - Claims that could not hold whatever their outcome (`least` is above their share of the level)
+ *   take no part. It costs nothing to leave them out (Tarone, Biometrics 46, 1990), and a profile
+ *   has dozens of stacks with two samples each.
  * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two profiles, and
  *   the next difference will be as large. In another stack ten samples come and none goes. So the
  *   first stack leaves most of the level to the second. Of the many ways to share the level, this
  *   one finds the slow leak among churn. A churning stack loses little by this: to hold at a sixth
  *   of the level, its difference need only be larger by half a standard deviation.
  *
- * Both rules depend on the sum of the two counts, not on how it is divided. Given the sum of two
- * counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be
+ * Both rules depend on the sum of the two counts, not on how the sum is divided. Given the sum of
+ * two counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be
  * NULL) is the sum of the weights of the claims that took part. 0 or -ENOMEM. */
 int claims__decide(struct claim *claims, size_t n, double level, double *ret_weights);
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define SECOND_S   1.0 /* facts are read up to this far apart */
+#define SECOND_S   1.0 /* figures and facts are read up to so many seconds apart */
 #define ROUNDING   0.01
 #define PEAK_ERROR 0.05
 #define RESERVE	   (128 << 10) /* bytes that an allocator takes ahead, for each thread */
@@ -25,8 +25,8 @@ static void add(struct contradictions *all, enum contradiction_rule rule, bool s
 	all->at[all->n++] = (struct contradiction){rule, sure, figure, fact};
 }
 
-/* How much a figure may change between two readings at its mean rate over the run. At least the
- * share ROUNDING of the figure. */
+/* Returns how much a figure may change between two readings, at its mean rate over the run; at
+ * least the share ROUNDING of the figure. */
 static double apart(const struct profile *profile, double figure)
 {
 	return fabs(figure) * fmax(SECOND_S / fmax(profile->duration_s, SECOND_S), ROUNDING);
@@ -71,7 +71,7 @@ static void check_allocated(const struct profile *profile, const struct estimate
 		    allocated - freed);
 }
 
-/* The resident set if it has both rows of the heap, else NULL. */
+/* Returns the profile's resident set if it has both rows of the heap, else NULL. */
 static const struct resident *split_heap(const struct profile *profile)
 {
 	const struct resident *r = profile->resident;

@@ -7,10 +7,10 @@
  * when only an error in the figures explains it: an error of memtrace's, or one that came from
  * merging files. For the other findings encode/contradictions.c tells what else may explain them.
  *
- * Facts are not read at one moment: counters, tables and /proc are up to a second apart. So a
- * figure may differ from a fact by as much as the figure changes in one second of the run, at its
- * mean rate. Below, "clearly" means: by more than that, and by more than one per cent, which
- * rounding may come to.
+ * Each rule below compares a figure of the profile with a fact. Facts are not read at one moment:
+ * counters, tables and /proc are up to a second apart. So a figure may differ from a fact by as
+ * much as the figure changes in one second of the run, at its mean rate. Below, "clearly" means: by
+ * more than this difference, and by more than one per cent, which rounding may amount to.
  *
  *  frees_unseen: figure live objects, fact "freed_unobserved". A new block got the address of a
  *	block that was not seen to be freed. So memory is also freed in a way that no probe sees
@@ -90,7 +90,8 @@ const char *contradiction_rule__name(enum contradiction_rule rule);
 struct contradiction {
 	enum contradiction_rule rule;
 	bool sure;
-	double figure, fact; /* what the profile says, and what it is compared with: see above */
+	double figure, fact; /* figure: what the profile says; fact: what it is compared with (see
+			      * above) */
 };
 
 /* At most one of each rule, in the order of the rules. */

@@ -13,7 +13,7 @@
 static bool plausible(const struct profile *profile, const struct profile_location *location,
 		      bool interpreted)
 {
-	if (location->addr >> 63) /* no address of a process */
+	if (location->addr >> 63) /* no process has code there */
 		return interpreted;
 	return location->mapping >= 0 && profile->mappings[location->mapping].perms[2] == 'x';
 }
@@ -29,9 +29,9 @@ static int by_stack(const void *a, const void *b)
 	return (x->n_locations > y->n_locations) - (x->n_locations < y->n_locations);
 }
 
-/* Adds site b to the site at index `to`, and empties b. The shares of b's threads are added through
- * the build state, which takes constant time for each, because thousands of sites may merge into
- * one. */
+/* Adds site b to the site at index `to`, and empties b. Thousands of sites may merge into one. So
+ * the shares of b's threads are added through the build state, which takes constant time for each
+ * share. */
 static int merge_site(struct profile *profile, size_t to, struct profile_site *b)
 {
 	struct profile_site *a = &profile->sites[to];
@@ -61,7 +61,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
-	a->growth.low += b->growth.low; /* the interval becomes wider than it need be */
+	a->growth.low += b->growth.low; /* the sum of both intervals is wider than it need be */
 	a->growth.high += b->growth.high;
 	a->alloc_objects += b->alloc_objects;
 	a->alloc_bytes += b->alloc_bytes;

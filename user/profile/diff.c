@@ -67,22 +67,23 @@ bool profile__same_program(const struct profile *a, const struct profile *b)
 
 /* --- two sides --- */
 
-/* Bytes that a sample of this side stands for, as a mean weighted by bytes. 0: it has no
- * samples. */
+/* Returns how many bytes a sample of this side stands for, as a mean weighted by bytes. 0: the side
+ * has no samples. */
 static double mean_weight(const struct estimate *side)
 {
 	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
 }
 
-/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side, which
- * was sampled at interval `others`. If the other side has no samples: `interval`. */
+/* Returns how many bytes a sample at `interval` stands for, if blocks are like those of the other
+ * side. The other side was sampled at the interval `others`. If it has no samples, returns
+ * `interval`. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
 				: (double)interval;
 }
 
-/* An estimate from totals, as if all their blocks had the same size. */
+/* Makes an estimate from totals, as if all their blocks had the same size. */
 static struct estimate of_totals(double objects, double bytes, uint64_t interval)
 {
 	struct estimate e = {};
@@ -109,8 +110,8 @@ static double count_of(const struct estimate *e)
 	return q > 0 ? e->bytes * e->bytes / q : 0;
 }
 
-/* Factor (1 or more) by which the sum of squares of these blocks exceeds that of as many blocks of
- * their mean size. */
+/* Returns the factor (1 or more) by which the sum of squares of these blocks exceeds that of as
+ * many blocks of their mean size. */
 static double mix_of(const struct estimate *live, uint64_t interval)
 {
 	struct estimate same = of_totals(live->objects, live->bytes, interval);
@@ -125,8 +126,8 @@ static void mix(struct estimate *e, double by)
 	e->variance_max = fmin(e->variance_max * by, e->variance);
 }
 
-/* The coarser of the intervals of the first and last snapshot of a run. The interval may have
- * become coarser between them. */
+/* Returns the coarser of the sampling intervals of a run's first and last snapshot. The interval
+ * may have become coarser between the two. */
 static uint64_t coarser_interval(const struct diff *d)
 {
 	uint64_t from = d->profiles[0]->interval_bytes,
@@ -135,7 +136,7 @@ static uint64_t coarser_interval(const struct diff *d)
 	return from > to ? from : to;
 }
 
-/* For snapshots of one run: bounds the blocks that are live in only one of them, and takes the pair
+/* For two snapshots of one run: bounds the blocks that are live in only one of them. Takes the pair
  * of bounds with the smaller variance (diff.h). */
 static void narrow(const struct held *from, const struct held *to, uint64_t interval,
 		   struct sides *sides)
@@ -202,8 +203,8 @@ static double block_size(const struct estimate *from, const struct estimate *to)
 	return objects > 0 ? (from->bytes + to->bytes) / objects : 0;
 }
 
-/* Fills in all of change but from, to and bytes. *growing and *shrinking become the claims for
- * claims__decide(). */
+/* Fills in all members of `change` except `from`, `to` and `bytes`. *growing and *shrinking become
+ * the claims for claims__decide(). */
 static void judge(const struct diff *d, struct change *change, const struct sides *sides,
 		  struct claim *growing, struct claim *shrinking)
 {
@@ -227,7 +228,8 @@ static void judge(const struct diff *d, struct change *change, const struct side
 		return;
 	}
 	if (d->windowed) {
-		if (fabs(change->bytes) >= block_size(from, to)) /* less than a block is nothing */
+		if (fabs(change->bytes) >= block_size(from, to)) /* less than a block is no
+								  * change */
 			judge_by_interval(change, growing, shrinking);
 		return;
 	}
@@ -295,7 +297,8 @@ static int choose_measure(struct diff *d, struct error *err)
 	return 0;
 }
 
-/* Is no profile earlier than the one before it? All profiles have a time. */
+/* Is no profile earlier than the one before it? The caller makes sure that all profiles have a
+ * time. */
 static bool are_in_order(const struct diff *d)
 {
 	for (size_t i = 1; i < d->n_profiles; i++)
@@ -351,7 +354,8 @@ static int check(struct diff *d, struct error *err)
 		d->warnings |= 1u << DIFF_WARN_UNTIMED;
 	else if (first->pid == last->pid && !are_in_order(d))
 		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
-	/* memory does not grow from one run to another: each has only what it allocated itself */
+	/* memory does not grow from one run to another: each run has only what was allocated in
+	 * it */
 	if (untimed || !d->one_run || !(d->seconds > 0))
 		d->seconds = NAN;
 	return choose_measure(d, err);
@@ -445,7 +449,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 
 	stack->profile = d->profiles[best->profile];
 	stack->site = &stack->profile->sites[best->site];
-	stack->last = NULL; /* a stack that was not kept may have set it */
+	stack->last = NULL; /* an earlier stack that was not kept may have set it */
 	stack->values = d->values + d->n_stacks * d->n_profiles;
 	for (size_t i = match->first[index]; i < match->first[index + 1]; i++) {
 		uint32_t p = match->sites[i].profile;
@@ -471,7 +475,8 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	stack->change.to = stack->values[d->n_profiles - 1];
 	stack->change.bytes = stack->change.to - stack->change.from;
 	if (d->measure == DIFF_GROWTH) {
-		/* final if only profiles between the first and the last have the stack */
+		/* these values stay if only profiles between the first and the last have the
+		 * stack */
 		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
 		if (from.any_growth || to.any_growth) {
@@ -527,7 +532,7 @@ static int rank(const struct diff_stack *stack)
 	return stack->grows ? 0 : stack->shrinks ? 1 : 2;
 }
 
-/* Ties keep the order of the stacks' names, in which the stacks were added. */
+/* Ties keep the order in which the stacks were added, which is that of match__stacks(). */
 static int by_evidence(const void *a, const void *b)
 {
 	const struct diff_stack *x = a, *y = b;
@@ -599,8 +604,8 @@ double diff__least_growth(const struct diff *d)
 	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed ||
 	    d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
-	/* find the least n for which a claim of n samples, all of them new, holds among the
-	 * others */
+	/* find the least n for which a claim of n samples holds among the other claims, if all n
+	 * samples are new */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))
 		n++;
 	return chi2_quantile(0.95, 2.0 * n) / 2 * weight / d->seconds;

@@ -11,9 +11,9 @@
  *	high = Y2 - Y1 + sqrt((u2 - Y2)^2 + (Y1 - l1)^2).
  *
  * The variances add, for the samplings are independent. If a stack has no samples in one profile,
- * its blocks there are taken to be like those in the other profile. The interval then ends at
- * -ln(0.025) times the bytes that a sample of such a block stands for. If so much had been live,
- * there would have been a sample with a probability of 97.5 %.
+ * its blocks there are taken to be like those in the other profile. The interval of the profile
+ * without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of such a block
+ * stands for. If so much had been live, a sample of it would have been seen in 97.5 % of all cases.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once and
  * weighs the same in both, so it adds nothing to the error of the difference. To treat the
@@ -22,37 +22,38 @@
  * live at the second. Let D be those that were live at the first and are dead at the second. Then
  * the difference is exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
  * for B and D. The first pair is the bytes that the stack allocated and freed between the
- * snapshots: the gains of its totals. B is at most the allocated bytes, D at most the freed bytes.
- * The second pair is the live bytes of the two snapshots. B is at most those of the second, D at
- * most those of the first. Both pairs of bounds have the same difference, so the pair with the
- * smaller variance is taken. For a stack through which memory passes quickly, that is the pair of
- * live bytes, as if the snapshots were independent (they nearly are). For a stack where memory
- * stays, that is the pair of allocated and freed bytes.
+ * snapshots, by which its totals have risen. B is at most the allocated bytes, D at most the freed
+ * bytes. The second pair is the live bytes of the two snapshots. B is at most the live bytes of the
+ * second, D at most those of the first. Both pairs of bounds have the same difference, so the pair
+ * with the smaller variance is taken. For a stack through which memory passes quickly, that is the
+ * pair of live bytes, as if the snapshots were independent (they nearly are). For a stack where
+ * memory stays, that is the pair of allocated and freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another. This is so even if every byte is known exactly. So
  * the question is this. Would a stack differ by so much if its blocks came and went at random, each
- * by itself, with the same mean number? The samples are then Poisson counts, of weights z/p with
- * the sum of squares Q (estimate.h). Together they are worth as much as n = Y^2 / Q samples of the
- * weight Q / Y. (Where both profiles' sampling intervals are equal, the weight is taken from both
- * together: if nothing differs, both are samples of like blocks.) Two Poisson counts are compared
- * by the binomial test of chance.h, which keeps its level however few they are. All stacks together
- * are tested by Holm's procedure there, for growth and shrinking each with CHANCE_LEVEL. If the
- * blocks of a program come and go in crowds (a thousand at once for each request), its profiles can
- * differ by more. Two profiles cannot show this, four can.
+ * by itself, with the same mean number? The samples are then Poisson counts. Each has a weight z/p,
+ * and Q is the sum of the squares of these weights (estimate.h). Together the samples are worth as
+ * much as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are
+ * equal, the weight is taken from both together: if nothing differs, both are samples of like
+ * blocks.) Two Poisson counts are compared by the binomial test of chance.h, which keeps its level
+ * however few they are. All stacks together are tested by Holm's procedure (chance.h), once for
+ * growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and go
+ * in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
+ * cannot show this, four can.
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, with errors of Student's
  * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
  * windows are tested by the t test, too, because their samples cannot be counted. Their error comes
  * from the intervals that the profiles give. Two snapshots of one run in windows share what was
- * seen before the first, and the error of the clock. They are treated as independent, which makes
- * the interval too wide, never too narrow.
+ * seen before the first snapshot, and the error of the clock. They are treated as independent,
+ * which makes the interval too wide, never too narrow.
  *
  * If there are more than two profiles, first and last are compared as above. The steps between all
- * of them make a trend: the ratio estimator of growth.h with the steps for its segments. It is
- * exact for the random steps of one run. For independent samplings its interval is wider than it
- * need be, because the error of each sampling counts in two steps. From four profiles on, a stack
- * is said to grow only if the trend grows, too.
+ * of them make a trend: the ratio estimator of growth.h, with the steps as its segments. The
+ * trend's interval is exact for the random steps of one run. For independent samplings it is wider
+ * than it need be, because the error of each sampling counts in two steps. From four profiles on, a
+ * stack is said to grow only if the trend grows, too.
  *
  * tests/unit/profile/test_diff.c simulates how well this works, with samples at 512 KiB. One
  * program holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, and does not grow. Of 400 pairs
@@ -75,7 +76,8 @@
 #define GROWTH_DF 7
 
 enum diff_measure {
-	DIFF_AUTO,  /* live bytes; but growth for different runs in windows */
+	DIFF_AUTO,  /* live bytes; but growth if the runs are different, some in windows, and all
+		     * have growth */
 	DIFF_LIVE,  /* bytes */
 	DIFF_GROWTH /* bytes per second of each profile by itself */
 };
@@ -117,7 +119,7 @@ const char *diff_warning__text(enum diff_warning warning);
 #define DIFF_UNSURE                                                                                \
 	(1u << DIFF_WARN_UNSAMPLED | 1u << DIFF_WARN_DIVIDED | 1u << DIFF_WARN_NOTHING_COMMON)
 
-/* The change from the first profile to the last: bytes, or bytes per second of growth. */
+/* The change from the first profile to the last: in bytes, or in bytes per second of growth. */
 struct change {
 	double from, to;
 	double bytes;		   /* to - from */
@@ -133,10 +135,12 @@ struct diff_stack {
 	const struct profile_site *last;
 	double *values; /* by profile; all stacks share one array */
 	struct change change;
-	bool grows, shrinks;   /* significantly, tested with all stacks; the total: by itself */
-	unsigned rises, falls; /* number of steps between profiles in which the value rises,
-			        * falls */
-	struct growth trend; /* of live bytes, per second, or, untimed, per step; NaN: not known */
+	bool grows, shrinks;   /* significantly. A stack is tested together with all others, the
+			        * total by itself */
+	unsigned rises, falls; /* numbers of steps between profiles in which the value rises, and in
+			        * which it falls */
+	struct growth trend;   /* of live bytes, per second, or per step if the profiles have no
+				* times; NaN: not known */
 };
 
 struct diff {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes a profile of stacks that no run has recorded: paths of pointers, or names of functions
- * without addresses. So they can be drawn, and written in every format of profiles. */
+ * without addresses. So these stacks can be drawn, and written in every format of profiles. */
 #ifndef MEMTRACE_PROFILE_DRAWING_H
 #define MEMTRACE_PROFILE_DRAWING_H
 
@@ -11,10 +11,11 @@
 #include "base/intern.h"
 #include "profile/profile.h"
 
-#define DRAWING_MAX_FRAMES 128 /* of a stack: further frames, towards the leaf, are left out */
+#define DRAWING_MAX_FRAMES 128 /* per stack; further frames, towards the leaf, are left out */
 
 /* A profile that is being drawn. Frames have names in place of addresses. All members are private
- * to drawing.c, except profile and thread: these are arguments of profile__add_live...(). */
+ * to drawing.c, except `profile` and `thread`: these two are arguments of
+ * profile__add_live...(). */
 struct drawing {
 	struct profile *profile;
 	size_t thread;
@@ -23,10 +24,11 @@ struct drawing {
 	size_t n;
 };
 
-/* comm: as the profile's. 0 or -ENOMEM. drawing__end() in any case. */
+/* Begins a profile without stacks. comm: the profile's. 0 or -ENOMEM. Call drawing__end() in both
+ * cases. */
 int drawing__begin(struct drawing *drawing, enum profile_drawn what, pid_t pid, const char *comm);
 
-/* Adds the next frame of a stack, from its root on. 0 or negative errno. */
+/* Adds the next frame of the present stack, which begins at its root. 0 or negative errno. */
 int drawing__add_frame(struct drawing *drawing, const char *name);
 
 /* Makes a stack of the frames that were added: the last one is the leaf. *ret_site: index for

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The weights (Horvitz-Thompson) and the interval (Fay and Feuer) are derived in estimate.h; this
- * file is about computing them without losing digits at the ends of the range.
+/* The weights (Horvitz-Thompson) and the interval (Fay and Feuer) are derived in estimate.h. This
+ * file computes them without losing digits at the ends of the range.
  *
- * With t = z/R, p = 1 - exp(-t) is computed as -expm1(-t): at t = 1e-6 the plain difference has
- * lost six digits. 1 - p is exp(-t), never a subtraction; for large blocks it underflows to 0,
- * which is what the variance of a block that is always sampled should be.
+ * Let t = z/R. The probability p = 1 - exp(-t) is computed as -expm1(-t): at t = 1e-6 the plain
+ * difference has lost six digits. estimate__add() computes 1 - p as exp(-t), not by subtraction.
+ * For large blocks exp(-t) underflows to 0. This is right: a block that is always sampled has the
+ * variance 0.
  *
  * The chi-squared quantile has two regimes:
  *
- * - up to CHI2_EXPANSION_DF degrees of freedom, the regularized incomplete gamma function
- *   P(a, x), a = df/2, x = chi2/2, is inverted. P is summed from its power series left of a + 1 and
- *   from Legendre's continued fraction (modified Lentz) right of it (Abramowitz and Stegun 6.5.29,
- *   6.5.31); both need O(sqrt(a)) terms, some hundred here. The inversion is Newton's method on the
- *   logarithm of the smaller tail as a function of ln x, where both tails are nearly straight
- *   lines, kept in a bracket that halves whenever a step leaves it.
+ * - below CHI2_EXPANSION_DF degrees of freedom, the regularized incomplete gamma function P(a, x)
+ *   is inverted, with a = df/2 and x = chi2/2. P is summed from its power series where x < a + 1,
+ *   and from Legendre's continued fraction (modified Lentz) elsewhere (Abramowitz and Stegun
+ *   6.5.29, 6.5.31). Both need O(sqrt(a)) terms, some hundred here. The inversion is Newton's
+ *   method on the logarithm of the smaller tail, as a function of ln x: both tails are nearly
+ *   straight lines there. The solution is kept in a bracket. If a step leaves the bracket, its
+ *   middle is taken instead.
  *
- * - above, the Cornish-Fisher expansion of chi2 in 1/sqrt(df) (Abramowitz and Stegun 26.2.49 with
- *   the cumulants of chi2; Goldberg and Levine 1946). Its first omitted term, relative to df, is of
- *   order df^-3: below 1e-8 at the switch for any q in [1e-9, 1 - 1e-9]. P(a, x) would be
- *   the worse choice there: its prefactor exp(a ln x - x - lgamma(a)) is a difference of numbers of
- *   size a ln a, and its term count grows. The expansion becomes exact as df grows, so there
- *   is no third regime. */
+ * - from there on, the Cornish-Fisher expansion of chi2 in 1/sqrt(df) is used (Abramowitz and
+ *   Stegun 26.2.49 with the cumulants of chi2; Goldberg and Levine 1946). Its first omitted term,
+ *   relative to df, is of order df^-3. At the switch this is below 1e-8 for any q in [1e-9, 1 -
+ *   1e-9]. P(a, x) would be the worse choice for so large df: the exponent of its prefactor exp(a
+ *   ln x - x - lgamma(a)) is a difference of numbers of size a ln a, and P needs more terms. The
+ *   expansion becomes exact as df grows, so there is no third regime. */
 #include "profile/estimate.h"
 
 #include <math.h>
@@ -124,14 +126,14 @@ double estimate__weight_at(double weight, uint64_t from, uint64_t to)
 	return to > 1 ? size / -expm1(-size / (double)to) : size;
 }
 
-/* Quantile q of the gamma distribution with this mean and variance: a scaled chi-squared
+/* Quantile q of the gamma distribution with this mean and variance. It is a scaled chi-squared
  * distribution. */
 static double gamma_quantile(double q, double mean, double variance)
 {
 	double df = 2 * mean * (mean / variance);
 
-	/* The variance is so small beside mean^2 that the quotient overflows: in effect, a
-	 * point. */
+	/* The variance is so small beside mean^2 that the quotient overflows: in effect, all of the
+	 * distribution is at its mean. */
 	if (!isfinite(df))
 		return mean;
 	return mean * (chi2_quantile(q, df) / df);
@@ -178,8 +180,8 @@ static double gamma_front(double a, double x)
 	return exp(a * log(x) - x - lgamma_r(a, &sign));
 }
 
-/* The lower tail P(a, x), or the upper one Q = 1 - P, each without cancellation where it is small.
- */
+/* The lower tail P(a, x), or the upper tail 1 - P. Each is found without cancellation where it is
+ * small. */
 static double gamma_tail(double a, double x, bool upper)
 {
 	double front = gamma_front(a, x), tail;
@@ -212,7 +214,7 @@ static double gamma_tail(double a, double x, bool upper)
 	return upper ? tail : 1 - tail;
 }
 
-/* x with P(a, x) = q, for moderate a. */
+/* Finds the x with P(a, x) = q, for moderate a. */
 static double gamma_quantile_exact(double q, double a)
 {
 	bool upper = q > 0.5;

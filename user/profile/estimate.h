@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From samples to totals, with the error they carry.
+/* Estimates totals from samples, with the errors of the totals.
  *
  * Sampling is a Poisson process over the bytes allocated, one point every R bytes on average. An
  * allocation of z bytes is sampled when at least one point falls into it:
@@ -13,16 +13,16 @@
  *
  * R = 1 is the exact mode: every allocation is recorded, p = 1, V = 0.
  *
- * Intervals: few samples have a skewed distribution, for which +-1.96 sqrt(V) covers too little. So
- * the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used (Statistics in
- * Medicine 16, 1997: confidence intervals for directly standardized rates). Let Y be the total and
- * V its variance. Let w2 be the largest term of V: what one sample would add that was missed by
- * chance. Then
+ * Intervals: a total of few samples has a skewed distribution, for which +-1.96 sqrt(V) covers too
+ * little. So the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used
+ * (Statistics in Medicine 16, 1997: confidence intervals for directly standardized rates). Let Y be
+ * the total and V its variance. Let w2 be the largest term of V. One more sample, if it was missed
+ * by chance, would add as much to V. Then
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)
  *
- * At V = 0 both are Y. low is never below the bytes really seen in samples. */
+ * At V = 0 both ends are Y. low is never below the bytes really seen in samples. */
 #ifndef MEMTRACE_PROFILE_ESTIMATE_H
 #define MEMTRACE_PROFILE_ESTIMATE_H
 
@@ -30,16 +30,17 @@
 
 struct estimate {
 	uint64_t samples;	/* number of sampled allocations behind the estimate */
-	uint64_t sampled_bytes; /* their sizes, added up: a hard lower bound */
+	uint64_t sampled_bytes; /* sum of their sizes: a hard lower bound of bytes */
 	double objects;		/* sum of 1/p */
 	double bytes;		/* sum of z/p */
 	double variance;	/* of bytes: sum of z^2 (1-p)/p^2, bytes^2 */
 	double variance_max;	/* the largest term of that sum, bytes^2 */
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of bytes, sampling included, if
 			 * blocks come and go at random (profile/diff.h). See estimate__squares() */
-	double common;	/* standard error of the clock, bytes: all estimates of the run share it.
-			* So when estimates are added, these errors are added, not their squares.
-			* For an interval, the square is added to the variance. */
+	double common;	/* standard error that comes from the run's clock, in bytes. All estimates
+			 * of the run share it. So when estimates are added, these errors are added,
+			 * not their squares. For an interval, the square of `common` is added to
+			 * `variance`. */
 	/* upper limit of bytes, from facts about the process; 0: no such limit is known */
 	double most;
 	double least; /* lower limit of bytes, from other facts; 0: none is known */
@@ -62,25 +63,28 @@ void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 /* Adds another estimate. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
-/* The part of an estimate that has so many objects and bytes. The error is shared out by bytes. */
+/* Returns the part of an estimate that has `objects` objects and `bytes` bytes. The part's share of
+ * the error is its share of the bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* The sum of squares. If it is not known (a file does not have it), the result is the larger of two
- * lower limits. One is bytes^2 / samples, which is right if all samples weigh the same. The other
- * is the variance, which is nearly right if all blocks are small. */
+/* Returns `squares`. If this sum is not known (a file does not have it), the result is the larger
+ * of two lower limits. One is bytes^2 / samples, which is right if all samples weigh the same. The
+ * other is the variance, which is nearly right if all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
-/* How many bytes a sample of a block stands for at mean interval `to`, if at mean interval `from`
- * it stands for weight bytes. For the mean weight of a mixture (squares / bytes) the result is
- * about right, too. */
+/* Returns how many bytes a sample of a block stands for at mean interval `to`, if it stands for
+ * `weight` bytes at mean interval `from`. If `weight` is the mean over blocks of different sizes
+ * (squares / bytes), the result is about right, too. */
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
-/* An estimate of so many bytes whose samples are not known, only their mean interval R. The
- * variance is set to its upper limit. A block of z bytes adds z^2 (1 - p) / p^2 (above). That is at
- * most R z / p, because z (1 - p) / p is at most R. interval 1: exact. */
+/* Returns an estimate of `bytes`. Its samples are not known, only their mean interval R =
+ * `interval`. So the variance is set to its upper limit. A block of z bytes adds z^2 (1 - p) / p^2
+ * to the variance (above). That is at most R z / p, because z (1 - p) / p is at most R. Interval 1:
+ * exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
-/* The 95 % interval of the estimate, bytes. If the estimate is 0 or exact, both ends are it. */
+/* The 95 % interval of the estimate, bytes. If the estimate is 0 or exact, both ends are equal to
+ * the estimate. */
 struct interval estimate__interval(const struct estimate *estimate);
 
 /* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */

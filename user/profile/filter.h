@@ -8,8 +8,8 @@
 
 #include "profile/profile.h"
 
-/* Removes the sites of a sorted profile for which keep() is false, and the locations that no other
- * site uses. 0 or -ENOMEM. */
+/* Removes the sites of a sorted profile for which keep() returns false, and the locations that no
+ * remaining site uses. 0 or -ENOMEM. */
 int profile__keep_sites(struct profile *profile,
 			bool (*keep)(void *ctx, const struct profile *profile,
 				     const struct profile_site *site),

@@ -27,7 +27,8 @@ double student_quantile(size_t df, bool one_sided)
 	       (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-/* The limit of the rates if they fall exponentially; +infinity if they do not fall. */
+/* Returns the limit of the rates if they fall exponentially; +infinity if they do not fall, or if
+ * there are too few segments. */
 static double limit_of(const struct growth_segment *segments, size_t n)
 {
 	double y[3] = {}, q;
@@ -50,8 +51,8 @@ static double limit_of(const struct growth_segment *segments, size_t n)
 	return y[2] - (y[0] - y[2]) * q / (1 + q) * q / (1 - q);
 }
 
-/* The rate after the last segment, by the line fitted to the rates; +infinity if they do not
- * fall. */
+/* Returns the rate after the last segment, by the line fitted to the rates; +infinity if the rates
+ * do not fall. */
 static double outlook(const struct growth_segment *segments, size_t n, bool dying)
 {
 	double middle = (double)(n - 1) / 2, mean = 0, slope = 0, spread = 0, rest = 0, error;
@@ -125,8 +126,8 @@ void growth__merge(struct growth *to, const struct growth *from)
 	to->high = to->bytes_per_s + up;
 }
 
-/* How near the growth is to being sure: growth divided by the distance to its low end. Infinity: it
- * surely grows. 0: it does not grow, or its low end is not known. */
+/* Returns how near the growth is to being sure: growth divided by the distance to its low end.
+ * Infinity: it surely grows. 0: it does not grow, or its low end is not known. */
 static double evidence(const struct growth *growth)
 {
 	double error = growth->bytes_per_s - growth->low;

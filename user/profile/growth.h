@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How fast the memory of one stack grows, and how sure that is.
  *
- * The run is cut into segments. For each segment, the growth of the stack's memory is known (what
- * this means differs by mode: see the callers). A leak adds about as much in every segment. A
- * population in balance (a cache, connections) adds in some segments what it loses in others. So
+ * The run is cut into segments. For each segment, the growth of the stack's memory is known. (What
+ * this growth means differs by mode: see the callers.) A leak adds about as much in every segment.
+ * A population in balance (a cache, connections) adds in some segments what it loses in others. So
  * the spread of the segments among each other carries everything that makes a figure uncertain: the
  * sampling, the windows, and the program's own ups and downs.
  *
@@ -18,20 +18,20 @@
  *
  * a segment that is longer than the others draws r to itself, so its deviation from r counts for
  * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
- * spread at all. So the interval is at least as wide as one more block of the largest size seen
- * would make it. If no block was seen, it is as wide as 3.7 such blocks would make it. Even if 3.7
- * are expected, there is a chance of 2.5 % that none comes (Poisson).
+ * spread at all. So the interval reaches at least as far from r as one more block of the largest
+ * size seen would move r. If no block was seen, it reaches as far as 3.7 such blocks would move r.
+ * Even if 3.7 blocks are expected, there is a chance of 2.5 % that none comes (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
  * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
- * fall if the slope is below zero with 95 % confidence, one-sided. Where blocks are known to go on
- * dying, any slope below zero is enough. If the rates fall, the lower end of the interval is at
- * most the rate that the line gives for the segment after the last. Let y1, y2, y3 be the rates in
- * the three thirds of the segments. Blocks that go on dying at a constant rate have y_i = L + C
- * q^i. Then q = (y2 - y3) / (y1 - y2), which is kept within limits, because noise can make it
- * anything. What stays of the blocks is L = y3 - (y1 - y3) q^2 / (1 - q^2) (Aitken's
- * extrapolation). For dying blocks the lower end is no more than L either, and the error above is
- * subtracted from both limits. */
+ * are said to fall if the slope is below zero with 95 % confidence, one-sided. Where blocks are
+ * known to go on dying, any slope below zero is enough. If the rates fall, the lower end of the
+ * interval is at most the rate that the line gives for the segment after the last. Let y1, y2, y3
+ * be the rates in the three thirds of the segments. Blocks that go on dying at a constant rate have
+ * y_i = L + C q^i. Then q = (y2 - y3) / (y1 - y2). This q is kept within limits, because noise can
+ * make it anything. The rate of the blocks that stay is L = y3 - (y1 - y3) q^2 / (1 - q^2)
+ * (Aitken's extrapolation). For dying blocks the lower end of the interval has two limits: L, and
+ * the rate that the line gives. The half width of the interval above is subtracted from both. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 
@@ -50,18 +50,20 @@ struct growth {
 
 #define GROWTH_MIN_SEGMENTS 3
 
-/* Growth from n segments. The caller orders them so that a population that fills up would grow less
- * and less from one to the next. quantum: by how many bytes a segment changes when one block more
- * or less is seen; 0: all is exact. dying: the stack's blocks go on dying, however old they are. */
+/* Estimates growth from n segments. The caller orders the segments so that a population that fills
+ * up would grow less and less from one segment to the next. quantum: by how many bytes a segment
+ * changes when one block more or less is seen; 0: all is exact. dying: the stack's blocks go on
+ * dying, however old they are. */
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
-/* Adds the growth of another stack. The errors of both are independent, except for a lower end of
- * exactly 0. Such a 0 is no chance error: by facts about the process, there may be no growth at all
- * (profile/balance.h). If each of two stacks may not grow at all, their sum may not grow either. */
+/* Adds the growth of another stack. The errors of both are independent, unless a lower end is
+ * exactly 0. This 0 does not come from chance: facts about the process allow that the stack does
+ * not grow at all (profile/balance.h). If neither of two stacks need grow, their sum need not grow
+ * either. So the distances to the lower ends are added, not their squares. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
-#define NORMAL_QUANTILE 1.9599640 /* 0.975, of the normal distribution */
+#define NORMAL_QUANTILE 1.9599640 /* quantile 0.975 of the normal distribution */
 
 /* Does it grow or shrink by more than chance explains? */
 bool growth__is_significant(const struct growth *growth);

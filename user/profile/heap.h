@@ -55,7 +55,8 @@ struct heap_quality {
 	uint64_t doubtful;	/* blocks of 64 KiB and more that may be no blocks */
 	uint64_t own_bytes;	/* memory of the allocator by its own count */
 	uint64_t found_bytes;	/* memory that was searched for blocks */
-	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own_large 0: unknown */
+	uint64_t own_large, found_large; /* own_bytes and found_bytes of PLACE_LARGE alone;
+					  * own_large 0: unknown */
 	uint64_t broken_slabs;	/* slabs whose count of free blocks differs from their bitmap */
 	uint64_t thread_caches; /* jemalloc: caches whose blocks count as free */
 	uint64_t dropped_spans; /* spans that overlap others */
@@ -63,13 +64,13 @@ struct heap_quality {
 
 /* The resident pages of an allocator's memory, in bytes. pages = live + whole_free + between. */
 struct census_pages {
-	uint64_t mapped;     /* its address space */
+	uint64_t mapped;     /* address space of this memory */
 	uint64_t pages;	     /* resident */
 	uint64_t live;	     /* usable bytes of blocks in use */
 	uint64_t whole_free; /* pages without a byte of a block in use */
 	uint64_t trimmable;  /* of whole_free: pages that lie within one free block, behind its
-			     * header. malloc_trim(0) can give them back, except for the tops of
-			     * arenas that are not the main one */
+			      * header. malloc_trim(0) can give them back, except for the tops of
+			      * arenas that are not the main one */
 	uint64_t between;    /* the rest: free bytes and headers on pages with blocks in use */
 	uint64_t sparse;     /* pages of which blocks in use take some, but less than half */
 	uint64_t pinned;     /* free bytes on sparse pages: part of between */
@@ -80,9 +81,9 @@ struct heap_range {
 	uint64_t start, end; /* multiples of 4096 */
 };
 
-/* The resident pages of all allocators that lie in given ranges, in bytes. What is left of pages
- * after live, whole_free and free are headers, bytes that no block can use, and the allocators' own
- * structures among the blocks. */
+/* The resident pages of all allocators that lie in given ranges, in bytes. The rest, pages - live -
+ * whole_free - free, is headers, bytes that no block can use, and the allocators' own structures
+ * among the blocks. */
 struct heap_slack {
 	uint64_t pages;
 	uint64_t live;	     /* usable bytes of blocks in use */
@@ -97,8 +98,8 @@ struct heap_slack {
 /* Is each part, and the sum of the parts, no larger than the whole? */
 bool heap_slack__adds_up(const struct heap_slack *slack);
 
-/* Blocks in use of one group of sizes. A sparse page's free bytes are shared among its blocks by
- * their bytes on the page. */
+/* Blocks of one group of sizes. The free bytes of a sparse page are shared out among the blocks in
+ * use on it, in proportion to their bytes on the page. */
 struct census_size {
 	struct heap_count in_use, cached, free; /* cached: thread caches and fast bins */
 	uint64_t holders;			/* blocks in use that lie on sparse pages */
@@ -115,7 +116,7 @@ struct census_arena {
 
 /* Blocks in use that are objects of a C++ class (heap/types.h). */
 struct census_type {
-	uint64_t vtable; /* the address to which the objects point */
+	uint64_t vtable; /* address of the vtable, to which the objects point */
 	struct heap_count count;
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };
@@ -157,12 +158,12 @@ struct census {
 	struct heap_slack slack; /* of the ranges that the caller asked for */
 	int64_t stopped;	 /* why the scan ended early: negative errno; 0: it did not */
 	uint64_t bytes_read;	 /* of the process's memory */
-	uint64_t cpu_ns;	 /* of the child */
+	uint64_t cpu_ns;	 /* CPU time of the child process that makes the census */
 	uint64_t table_bytes;
 	uint64_t n_arenas;
 	struct census_arena *arenas;	/* sent as a message part of its own */
-	uint64_t n_types, untold_types; /* untold_types: objects of classes that types does not
-					 * have */
+	uint64_t n_types, untold_types; /* untold_types: objects of classes that are not in
+					 * `types` */
 	struct census_type *types;	/* sent as a message part of its own */
 	/* Only if blocks are labelled. Each block counts once: with its shape if a labelled block
 	 * has the same shape, else with its rough shape. */

@@ -6,7 +6,8 @@
 
 static int draw_row(struct drawing *d, const struct origin *row)
 {
-	/* a stack that is too long loses its outer functions, which tell less */
+	/* a stack that is too long loses its outer functions, which tell less than the inner
+	 * ones */
 	size_t n = row->n_functions < DRAWING_MAX_FRAMES ? row->n_functions : DRAWING_MAX_FRAMES;
 	int rc = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Every frame gets a number, and equal frames get the same. A stack is the list of its frames'
- * numbers. Stacks are sorted by these lists. The time is linear-logarithmic in the size of the
- * profiles. */
+/* Every frame gets a number, and equal frames get the same number. A stack is the list of its
+ * frames' numbers. Stacks are sorted by these lists. The time is linear-logarithmic in the size of
+ * the profiles. */
 #include "profile/match.h"
 
 #include <ctype.h>
@@ -41,13 +41,16 @@ struct matcher {
 	const struct match_limits *limits;
 	const struct profile *const *profiles;
 	size_t n;
-	size_t *base;	   /* n + 1: number of each profile's first location */
+	size_t *base;	   /* n + 1: by profile, and the end: number of the profile's first
+			    * location */
 	uint32_t *same_as; /* by location: number of the location whose frames it takes */
 	const struct profile_location **locations; /* by number */
-	uint32_t *library_of;  /* by mapping, counted through all profiles: its library in names */
-	struct intern names;   /* of frames, and of libraries; the first is "" */
+	uint32_t *library_of;  /* by mapping, counted through all profiles: number of its library in
+			        * names */
+	struct intern names;   /* names of frames, and of libraries; the first is "" */
 	struct intern frames;  /* struct frame of each number */
-	uint32_t *first_frame; /* by location, n_locations + 1: first frame's index in numbers[] */
+	uint32_t *first_frame; /* by location, n_locations + 1: index of its first frame in
+			        * numbers[] */
 	uint32_t *numbers;     /* of frames */
 	bool *is_allocator;    /* by number of frame */
 	uint32_t *stacks;      /* the numbers of all stacks' frames */
@@ -90,8 +93,7 @@ static uint64_t file_offset(const struct profile_mapping *mapping,
 	return location->addr - 1 - mapping->start + mapping->off;
 }
 
-/* Length of the part of a shared library's file name before its version. 0: not a shared
- * library. */
+/* Returns the length of a shared library's file name up to its version. 0: not a shared library. */
 static size_t library_length(const char *name)
 {
 	const char *end = strstr(name, ".so");
@@ -129,13 +131,15 @@ static int find_libraries(struct matcher *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* How much is known of the code at a location: its name, and the functions inlined there. */
+/* Returns how much is known of the code at a location: the number of its functions, inlined ones
+ * included, if they have names. */
 static size_t knowledge(const struct profile_location *location)
 {
 	return location->reason == UNRESOLVED_NAMED ? location->n_frames : 0;
 }
 
-/* Orders by place. The location of which most is known comes first; ties by number. */
+/* Orders locations by place. Of one place, the location of which most is known comes first; ties by
+ * number. */
 static int by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -152,7 +156,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Several locations may be one place in a file. They all take the frames of the location of which
- * most is known. Finds that location for each: mostly the location itself. */
+ * most is known. Finds this location for each location: mostly it is the location itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;
@@ -189,7 +193,7 @@ static int find_places(struct matcher *m)
 	return 0;
 }
 
-/* The name that the symbolizer gives to a location without a known name. */
+/* Makes the name that the symbolizer gives to a location without a known name. */
 static char *address_name(const struct profile *profile, const struct profile_location *location)
 {
 	char *name;
@@ -294,8 +298,8 @@ static int by_stack(const void *a, const void *b)
 	return (x->site > y->site) - (x->site < y->site);
 }
 
-/* Writes the numbers of a site's frames to `to` and returns how many. Allocator frames are left
- * out, except the last frame. */
+/* Writes the numbers of a site's frames to `to`, and returns how many there are. Frames of
+ * allocators are left out, except for the stack's last (outermost) frame. */
 static uint32_t put_stack(const struct matcher *m, size_t profile, const struct profile_site *site,
 			  uint32_t *to)
 {
@@ -362,8 +366,8 @@ static size_t n_unnamed(const struct profile *profile, const struct profile_site
 	return n;
 }
 
-/* The site of a stack that has the fewest unnamed frames. Of several, the last: it is the latest
- * profile's. */
+/* Finds the site of a stack that has the fewest unnamed frames. If several have equally few, takes
+ * the last, which is the latest profile's. */
 static size_t best_of(const struct matcher *m, size_t first, size_t end)
 {
 	size_t fewest = SIZE_MAX, best = first;

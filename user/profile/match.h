@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decides which stacks of several profiles are the same for people. The profiles may be of
- * different processes, hosts or builds, with files loaded at different addresses:
+/* Decides which stacks of several profiles count as the same stack for people. The profiles may be
+ * of different processes, hosts or builds, with files loaded at different addresses:
  *
- * - A place in a file, by build-id and offset, is the same in all profiles that know both, whatever
- *   its name there. All profiles take the frames of the profile that knows most about the place.
- *   This helps if only one of them was made with debug information, or if a stripped file has two
- *   names.
+ * - A place in a file, by build-id and offset, is the same in all profiles that know build-id and
+ *   offset, whatever the place is called there. All profiles take the frames of the profile that
+ *   knows most about the place. This helps if only one of them was made with debug information, or
+ *   if a stripped file has two names.
  * - Frames are the same when their functions are: by name, and by the shared library that they are
  *   in. The name of a library is its file's name up to ".so", or up to a version number before
- *   ".so". All programs count as one library, whatever they are called, so that two versions of one
- *   can be compared. Where a profile has no mappings at all (.collapsed), libraries are not
+ *   ".so". All programs count as one library, whatever they are called, so that two versions of a
+ *   program can be compared. Where a profile has no mappings at all (.collapsed), libraries are not
  *   compared.
- * - Stacks are the same when all their frames are, without the allocator's frames, as in the table
- *   of one profile. They may differ in return addresses within the same functions. */
+ * - Stacks are the same when all their frames are the same. The allocator's frames do not count, as
+ *   in the table of one profile. The stacks may differ in return addresses within the same
+ *   functions. */
 #ifndef MEMTRACE_PROFILE_MATCH_H
 #define MEMTRACE_PROFILE_MATCH_H
 
@@ -24,7 +25,7 @@
 
 /* Limits on memory, for the profiles may come from hostile files. frames: number of frames in all
  * stacks of all profiles. Inlined functions count, too, even if only another profile knows them.
- * figures: number of different stacks times number of profiles. */
+ * figures: (number of different stacks) * (number of profiles). */
 struct match_limits {
 	uint64_t frames, figures;
 };
@@ -36,11 +37,11 @@ struct match_site {
 };
 
 struct match {
-	struct match_site *sites; /* of all profiles, by stack, then by profile; owned */
+	struct match_site *sites; /* sites of all profiles, by stack, then by profile; owned */
 	size_t *first;		  /* n_stacks + 1: where the sites of each stack begin; owned */
 	size_t *best;	 /* by stack: index in sites of the site with the fewest unnamed frames;
 			  * owned */
-	size_t n_stacks; /* equal input gives the stacks in the same order */
+	size_t n_stacks; /* the order of stacks depends only on the input */
 };
 
 /* Matches the stacks of n sorted, symbolized profiles. 0, -ENOMEM, or -EFBIG with the reason in

@@ -33,7 +33,7 @@ struct rule {
 };
 
 struct modules {
-	/* in the order in which they are first named, each after its parent */
+	/* components in the order in which they are first named, each after its parent */
 	struct component *components;
 	size_t n_components;
 	struct rule *rules;
@@ -55,8 +55,8 @@ void modules__free(struct modules *m)
 
 /* --- reading the rules --- */
 
-/* The component with that path of len bytes. If it is new, it is added, and so are the new
- * components above it. 0 or -ENOMEM. */
+/* Finds the component with that path of len bytes. If the component is new, adds it, and also the
+ * new components above it. 0 or -ENOMEM. */
 static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
 {
 	const char *slash = memrchr(path, '/', len);
@@ -85,7 +85,7 @@ static int find_component(struct modules *m, const char *path, size_t len, uint3
 	return 0;
 }
 
-/* Is it a path? Its parts are not empty, at most 16, and its length is below 256. */
+/* Is it a path of at most 16 parts, none of them empty, and of less than 256 bytes? */
 static bool is_path(const char *path, size_t len)
 {
 	size_t parts = 1;
@@ -219,7 +219,7 @@ static const char *subject(const struct profile *profile, const struct profile_l
 	}
 }
 
-/* The component of the first rule that matches the frame, or NOBODY. */
+/* Returns the component of the first rule that matches the frame, or NOBODY. */
 static uint32_t owner_of(const struct modules *m, const struct profile *profile,
 			 const struct profile_location *location, const struct profile_frame *frame)
 {
@@ -232,7 +232,7 @@ static uint32_t owner_of(const struct modules *m, const struct profile *profile,
 	return NOBODY;
 }
 
-/* The component of every frame, or NOBODY; NULL: out of memory. */
+/* Returns the component of every frame, or NOBODY, by slot; NULL: out of memory. */
 static uint32_t *find_owners(const struct modules *m, const struct profile *profile,
 			     const struct frame_slots *slots)
 {
@@ -249,8 +249,8 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 	return owners;
 }
 
-/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames at the
- * leaf are skipped. */
+/* Returns the component of the innermost frame that has one, or NOBODY. The allocator's own frames
+ * at the leaf are skipped. */
 static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
 			      const struct profile_site *site)
 {
@@ -302,8 +302,8 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	site_life__merge(&sum->life, &site->life);
 }
 
-/* Writes to at[] the index of each component in tree order: before the components below it,
- * siblings in their present order. */
+/* Writes to at[] the index that each component has in tree order. In this order a component comes
+ * before the components below it, and siblings keep their present order. */
 static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *n)
 {
 	for (size_t i = 0; i < m->n_components; i++) {

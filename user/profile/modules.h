@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Divides memory among the components of a program, as its developers see them. They write a tree
- * of components, each with rules that say which code belongs to it. So memory is shown by
- * component, and no line of the program needs to change.
+/* Divides memory among the components of a program, as the program's developers see them. The
+ * developers write a tree of components, each with rules that say which code belongs to it. So
+ * memory is shown by component, and no line of the program needs to change.
  *
  * A file of rules has one rule a line. Blank lines, and lines that begin with '#', are left out:
  *
@@ -31,12 +31,13 @@ int modules__parse(const char *name, const char *text, size_t len, struct module
 		   struct error *err);
 void modules__free(struct modules *modules);
 
-/* Writes the component of each site of a sorted, symbolized profile ("database/keys", owned by
- * modules) into paths[n_sites]; NULL: no rule claims the site. 0 or -ENOMEM. */
+/* Finds the component of each site of a sorted, symbolized profile. Writes its path
+ * ("database/keys", owned by modules) to paths[n_sites]; NULL: no rule claims the site. 0 or
+ * -ENOMEM. */
 int modules__owners(const struct modules *modules, const struct profile *profile,
 		    const char **paths);
 
-/* The sums of a component and of those below it. */
+/* The sums over a component and all components below it. */
 struct module_sum {
 	const char *path; /* "database/keys", owned by modules; NULL: the remainder */
 	const char *part; /* "keys": the last part of path */
@@ -50,8 +51,8 @@ struct module_sum {
 };
 
 struct module_sums {
-	struct module_sum *sums; /* in the order of the file, each before those below it; the
-				  * remainder last */
+	struct module_sum *sums; /* in the order of the file, each component before those below it;
+				  * the remainder last */
 	size_t n;
 };
 

@@ -88,7 +88,8 @@ static int add_function(struct finding *f, const char *name)
 	return 0;
 }
 
-/* Adds the functions that called the allocator, without the allocator's own. */
+/* Adds the functions of a site that led to the call of the allocator, without the allocator's
+ * own. */
 static int add_functions(struct finding *f, const struct profile_site *site)
 {
 	size_t first = f->n_numbers;
@@ -160,7 +161,8 @@ static bool is_right(const struct told *told, const struct sample *sample)
 	       !memcmp(sample->functions, told->functions, told->depth * sizeof(*told->functions));
 }
 
-/* Finds the makers of one half of the samples by the other half, and counts the right ones. */
+/* Finds the makers of one half of the samples by the other half. Counts the samples that got a
+ * maker, and those that got the right one. */
 static int tell_half(const struct finding *f, bool second, struct origins *ret)
 {
 	_cleanup_free_ struct sample *others = calloc(f->n_samples + 1, sizeof(*others));

@@ -11,14 +11,13 @@
  * maker, its rough shape may get one.
  *
  * If a maker made blocks before the run but none during it, its blocks can be taken for those of
- * another maker. How often this would happen is measured with the known makers: each is left out in
- * turn, and its blocks are judged by the others. Shapes with the same mark are a family, and so are
- * the other shapes of each enum shape_class. If a family has too many such mistakes, none of its
- * shapes gets a maker.
+ * another maker. How often this mistake would happen is measured with the known makers: each is
+ * left out in turn, and its blocks are judged by the others. The measure is taken by family. Shapes
+ * with the same mark are a family, and so are all shapes without a mark that have the same enum
+ * shape_class. If a family has too many mistakes, none of its shapes gets a maker.
  *
  * The accuracy of the result is measured, too: each half of the known blocks is judged by the other
- * half.
- */
+ * half. */
 #ifndef MEMTRACE_PROFILE_ORIGINS_H
 #define MEMTRACE_PROFILE_ORIGINS_H
 
@@ -30,7 +29,7 @@
 #include "profile/profile.h"
 
 #define ORIGINS_SHARE	  0.95
-#define ORIGINS_MAX_KNOWN 65536 /* blocks; more are left out, evenly */
+#define ORIGINS_MAX_KNOWN 65536 /* known blocks; further ones are left out, evenly */
 
 /* A sampled block that lives. */
 struct known_block {
@@ -56,22 +55,23 @@ struct origins {
 	size_t n_rows;
 	struct heap_count unknown; /* all other blocks in use */
 	size_t known;		   /* sampled blocks that were found in the heap */
-	/* of these: blocks that the other half gave a maker, and blocks whose maker was right */
+	/* told: those of the known blocks to which the other half gave a maker. right: those of
+	 * them whose maker was right */
 	struct heap_count told, right;
 	/* More than 1 - ORIGINS_SHARE of the blocks that were given a maker got a wrong one, by
 	 * number or by bytes. So there are no rows. */
 	bool misleading;
 };
 
-/* known: the blocks from origins__known(), which are the labels of the census. The profile is
- * symbolized and must outlive ret; NULL: nothing is known. 0 or -ENOMEM. origins__clear() frees
- * what ret owns. */
+/* Finds the origins of all blocks in use. known: the blocks from origins__known(), which are the
+ * labels of the census. The profile is symbolized and must outlive ret; NULL: nothing is known. 0
+ * or -ENOMEM. origins__clear() frees what ret owns. */
 int origins__find(const struct profile *profile, const struct known_block *known,
 		  const struct census *census, struct origins *ret);
 void origins__clear(struct origins *origins);
 
-/* Draws the rows of a report that has origins: the functions of each, outermost first, and a stack
- * for what is unknown. The caller owns *ret. 0 or -ENOMEM. */
+/* Draws the rows of a report that has origins: a stack of functions for each row, outermost first,
+ * and a stack for blocks of unknown origin. The caller owns *ret. 0 or -ENOMEM. */
 int heap_report__stacks(const struct heap_report *report, struct profile **ret);
 
 #endif

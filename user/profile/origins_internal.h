@@ -13,14 +13,15 @@ enum level { LEVEL_SHAPE, LEVEL_ROUGH, LEVELS };
 /* A known block that was found in the heap. */
 struct sample {
 	uint32_t label, shape, rough;
-	uint32_t maker;	    /* number of its first maker_depth functions */
+	uint32_t maker;	    /* number that stands for its first maker_depth functions */
 	size_t maker_depth; /* see find_maker_depths() */
 	const uint32_t *functions;
 	size_t n_functions;
 	bool second; /* it belongs to the second half: each half is judged by the other */
 };
 
-/* Functions of all sites with known blocks, each site's innermost first. */
+/* The search for makers: its input, the functions of all sites with known blocks (each site's
+ * innermost first), and the samples. */
 struct finding {
 	const struct profile *profile;
 	const struct known_block *known;
@@ -38,7 +39,8 @@ struct finding {
 
 /* --- origins_tell.c --- */
 
-/* The makers of a shape's blocks: the first `depth` functions of their stacks. 0: not known. */
+/* The makers of a shape's blocks: the first `depth` functions of the blocks' stacks. depth 0: not
+ * known. */
 struct told {
 	const uint32_t *functions;
 	size_t depth;
@@ -51,9 +53,9 @@ int sample__compare(const struct sample *x, const struct sample *y);
 
 /* Sorts by group, then by functions. */
 void samples__sort(struct sample *samples, size_t n, enum level level);
-/* The shape, or the rough shape. */
+/* The sample's group: its shape or its rough shape, by level. */
 uint32_t sample__group(const struct sample *sample, enum level level);
-/* The end of the group that begins at sample number `from`, of n sorted samples. */
+/* Returns the end of the group that begins at number `from` of n sorted samples. */
 size_t samples__group_end(const struct sample *samples, size_t from, size_t n, enum level level);
 
 /* Finds the longest list of innermost functions with which enough of the n samples begin. The

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "profile/origins_internal.h"
 
-#define MOST_LEFT_OUT 64 /* makers of one shape that are left out, one after the other */
+#define MOST_LEFT_OUT 64 /* at most so many makers of a group are left out, one after the other */
 /* The largest share of samples that may be taken for another maker's. So if unknown makers made a
  * fifth of the heap, at most a twentieth of the heap gets a wrong maker. */
 #define MOST_MISTAKEN 0.25
@@ -16,7 +16,7 @@ static int by_functions(const void *a, const void *b)
 	return sample__compare(a, b);
 }
 
-/* Do the first n functions of both agree? */
+/* Do the first n functions of both samples agree? */
 static bool begin_alike(const struct sample *x, const struct sample *y, size_t n)
 {
 	return x->n_functions >= n && y->n_functions >= n &&
@@ -28,9 +28,10 @@ struct range {
 	size_t from, to;
 };
 
-/* These samples share a function. Is it a wrapper of malloc, which says nothing about the maker? It
- * is one if more than half of all stacks contain it, and more than half of all rough shapes have a
- * block from it. seen: by rough shape, less than time. */
+/* The samples in range share a function. Is this function a wrapper of malloc, which says nothing
+ * about the maker? It is a wrapper if more than half of all stacks contain it, and more than half
+ * of all rough shapes have a block from it. seen: by rough shape; all elements are less than
+ * `time`. */
 static bool come_by_wrapper(const struct finding *f, struct range range, size_t n_stacks,
 			    uint32_t *seen, uint32_t time)
 {
@@ -46,8 +47,8 @@ static bool come_by_wrapper(const struct finding *f, struct range range, size_t 
 	return 2 * stacks > n_stacks && 2 * shapes > f->census->n_rough;
 }
 
-/* The samples have more functions than depth. Returns the end of the samples whose next function is
- * that of the first sample. */
+/* All samples in range have more than `depth` functions. Returns the end of those samples that
+ * agree with the first one in function number `depth`. */
 static size_t next_function(const struct finding *f, struct range range, size_t depth)
 {
 	size_t end = range.from + 1;
@@ -58,8 +59,9 @@ static size_t next_function(const struct finding *f, struct range range, size_t 
 	return end;
 }
 
-/* A maker is the list of a stack's innermost functions, up to the first one that is not a wrapper
- * of malloc. The samples are sorted by functions. seen: zeroed, by rough shape. */
+/* Sets maker_depth of all samples. A maker is the list of a stack's innermost functions, up to the
+ * first one that is not a wrapper of malloc. The samples are sorted by functions. seen: zeroed, by
+ * rough shape. */
 static void find_maker_depths(struct finding *f, size_t n_stacks, uint32_t *seen)
 {
 	struct range range = {0, f->n_samples};
@@ -104,8 +106,8 @@ int finding__number_makers(struct finding *f)
 	return 0;
 }
 
-/* Samples of a maker: all, and those that would get a wrong maker from the other makers'
- * samples. */
+/* Numbers of samples of a maker. all: all its samples. mistaken: those that would get a wrong maker
+ * from the other makers' samples. */
 struct left_out {
 	size_t all, mistaken;
 };
@@ -118,7 +120,7 @@ static bool is_mistaken(const struct told *told, const struct sample *sample)
 }
 
 /* A shape that has a maker may have a few samples of other makers: blocks that were freed unseen
- * and whose addresses were given out again. Are these so few of n samples? */
+ * and whose addresses were given out again. Are `few` of n samples so few? */
 static bool is_noise(size_t few, size_t n)
 {
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
@@ -150,11 +152,11 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 	}
 }
 
-/* Could an unknown maker be taken for a known one? This is as likely as it would be for the known
- * makers, if each of them were unknown (the mean of Jeffreys' posterior, as above). samples: of one
- * family. A maker that is alone in a family can be taken for no other. If the family has a mark,
- * this is evidence that nobody else makes such objects. Without a mark it is no evidence. makers:
- * all is set to 0. */
+/* Could an unknown maker be taken for a known one? This is taken to be as likely as it would be for
+ * each of the known makers if that maker were unknown (the mean of Jeffreys' posterior, as in
+ * origins.h). samples: of one family. A maker that is alone in a family can be taken for no other.
+ * If the family has a mark, this is evidence that nobody else makes such objects. Without a mark it
+ * is no evidence. makers: their `all` is set to 0. */
 static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 			  struct left_out *makers)
 {
@@ -163,7 +165,7 @@ static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 	for (size_t i = 0; i < n; i++) {
 		struct left_out *maker = &makers[samples[i].maker];
 
-		if (!maker->all) /* counted, or beyond MOST_LEFT_OUT */
+		if (!maker->all) /* counted already, or never left out */
 			continue;
 		mistaken += (double)maker->mistaken / (double)maker->all;
 		all++;
@@ -175,7 +177,8 @@ static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 }
 
 /* A group of samples, by the family of its shape. Shapes with the same mark (objects of one C++
- * class) are a family. The other shapes of each enum shape_class are a family, too. */
+ * class) are a family. All shapes without a mark that have the same enum shape_class are a family,
+ * too. */
 struct family_group {
 	const struct census_shape *shape;
 	uint32_t group;

@@ -9,7 +9,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Files whose name begins with one of these and goes on with ".so" or a version, as in
+/* Files whose name begins with one of these texts and goes on with ".so" or a version, as in
  * libc-2.31.so. */
 static const char *const libraries[] = {
 	/* of C */
@@ -55,7 +55,7 @@ static const char *const libraries[] = {
 	"ld",
 };
 
-/* Files whose name begins with one of these. */
+/* Files whose name begins with one of these texts. */
 static const char *const library_prefixes[] = {
 	"libnss_", /* plugins of libc's */
 	"libc.musl-",	"ld-linux", "ld-musl-",
@@ -91,7 +91,7 @@ static const char *const namespaces[] = {
 	"hashbrown::", "compiler_builtins::", "__rustc::",
 };
 
-/* Prefixes of such names before demangling (--no-demangle). */
+/* Prefixes of the runtime's names before demangling (--no-demangle). */
 static const char *const mangled[] = {
 	"_ZSt", "_ZNSt",     "_ZNKSt",	 "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_Znw",
 	"_Zna", "_ZN5alloc", "_ZN4core", "_ZN3std",	  "_ZN9hashbrown",
@@ -159,8 +159,8 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* text is what follows "operator". If text begins with an operator that has angle brackets, returns
- * the length of that operator, else 0. */
+/* text is what follows the word "operator". If it begins with an operator of angle brackets,
+ * returns the length of this operator, else 0. */
 static size_t angle_operator(const char *text)
 {
 	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
@@ -252,8 +252,8 @@ void function__simplify(const char *name, char *out, size_t size)
 
 /* --- functions --- */
 
-/* The path of a type or trait, without the references, pointers and keywords before it. NULL: it
- * has no path, like u8, [T] and T. */
+/* Finds the path of a type or trait, behind the references, pointers and keywords before it. NULL:
+ * the type has no path, like u8, [T] and T. */
 static const char *path_of(const char *text, size_t len)
 {
 	static const char *const before[] = {"&",    "*const ", "*mut ",    "mut ",
@@ -276,8 +276,8 @@ static bool is_standard(const char *path)
 	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
 }
 
-/* Traits whose functions are the standard library's, compiled for the program's type: only the type
- * is the program's. */
+/* Is the trait's function the standard library's, compiled for a type of the program? Then only the
+ * type is the program's. */
 static bool is_blanket(const struct qualified_name *q, const char *trait)
 {
 	static const char into[] = "core::convert::Into",
@@ -289,7 +289,8 @@ static bool is_blanket(const struct qualified_name *q, const char *trait)
 	       (starts_with(trait, "alloc::") && !starts_with(trait, "alloc::borrow::"));
 }
 
-/* A function of a type or trait of the program is own, except in case of is_blanket(). */
+/* Is it a function of the runtime? A function of a type or trait of the program is own, except
+ * where is_blanket() is true. */
 static bool is_qualified_runtime(const struct qualified_name *q)
 {
 	const char *type = path_of(q->type, q->type_len),
@@ -401,7 +402,8 @@ bool path__is_library(const char *path)
 	return false;
 }
 
-/* "JS:~f" begins with "JS:", but the name JS::f of C++ does not. */
+/* Does the name begin with one of `kinds`? "JS:~f" begins with "JS:", but the name JS::f of C++
+ * does not count. */
 static bool is_code_of(const char *name, const char *const *kinds, size_t n)
 {
 	return any_begins(name, kinds, n) && strchr(name, ':')[1] != ':';
@@ -427,7 +429,7 @@ static bool is_address(const char *name)
 	       !name[2 + strspn(name + 2, "0123456789abcdef")];
 }
 
-/* file: NULL: not known. */
+/* file may be NULL: not known. */
 static bool is_python(const char *file)
 {
 	size_t len = file ? strlen(file) : 0;
@@ -435,8 +437,8 @@ static bool is_python(const char *file)
 	return len > 3 && !strcmp(file + len - 3, ".py");
 }
 
-/* The owner of a frame that is neither the allocator's nor the runtime's. path: of its file, or
- * "". */
+/* Returns the owner of a frame that is neither the allocator's nor the runtime's. path: of the
+ * frame's mapped file, or "". */
 static enum frame_owner owner_of_other(const struct profile *profile, const char *path,
 				       const char *name, const char *file)
 {
@@ -470,7 +472,8 @@ enum frame_owner profile__frame_owner(const struct profile *profile,
 	}
 	if (*path && path__is_runtime(path) && (!profile->exe || strcmp(path, profile->exe)))
 		return FRAME_OF_RUNTIME;
-	/* the rules for C++, Rust and Go say nothing of a function of Python: image.load */
+	/* the rules for C++, Rust and Go do not apply to a function of Python, such as
+	 * image.load */
 	if (!module && !is_python(file) && function__is_runtime(name))
 		return FRAME_OF_RUNTIME;
 	return owner_of_other(profile, path, name, file);

@@ -16,9 +16,9 @@
  *   an interpreter's   when it is native code of Python or Node.js: the interpreter itself (v8:: in
  *			any file), or a module that it has loaded from a directory of its libraries;
  *			and a function of Python whose name was not read ([python]);
- *   a library's        when its source file is in such a directory (lib/python3, site-packages,
- *			dist-packages, node_modules), or is in the interpreter (<frozen os>,
- *			node:internal/...);
+ *   a library's        when its source file is in a directory of an interpreter's libraries
+ *			(lib/python3, site-packages, dist-packages, node_modules), or is in the
+ *			interpreter (<frozen os>, node:internal/...);
  *   own		in all other cases.
  *
  * Other libraries (libssl, boost, a plugin) are own, because the user wants to see that they ask
@@ -33,7 +33,7 @@
 
 #include "profile/profile.h"
 
-/* Ascending: how much a frame tells about the program. */
+/* In ascending order of how much a frame tells about the program. */
 enum frame_owner {
 	FRAME_OF_ALLOCATOR,
 	FRAME_OF_RUNTIME,
@@ -42,8 +42,8 @@ enum frame_owner {
 	FRAME_OWN,
 };
 
-/* Owner of a frame of location. name: the frame's, or the address as text. file: its source file;
- * NULL: not known. */
+/* Returns the owner of a frame of location. name: the frame's name, or the address as text. file:
+ * the frame's source file; NULL: not known. */
 enum frame_owner profile__frame_owner(const struct profile *profile,
 				      const struct profile_location *location, const char *name,
 				      const char *file);
@@ -61,8 +61,9 @@ bool path__is_interpreter(const char *path);
  * within the interpreter? */
 bool path__is_library(const char *path);
 
-/* Names that V8 gives to code that it has compiled: "JS:*parse /app/a.js:1:9", "Builtin:Call". Are
- * they the interpreter's, a library's or own? Other names are own. */
+/* Returns the owner of a function by the name that V8 gives to code that it has compiled:
+ * "JS:*parse /app/a.js:1:9", "Builtin:Call". The owner is the interpreter, a library or the program
+ * itself. Functions with other names are own. */
 enum frame_owner function__script_owner(const char *name);
 
 /* Functions without a name are called "libc.so.6+0x27249". Returns the length of the module's name;

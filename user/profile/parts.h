@@ -32,7 +32,7 @@ enum windowed_part {
 		WINDOWED_N_PARTS
 };
 
-/* Is part used? without has the bit 1 << part of each part that is left out. */
+/* Is `part` used? `without` has a bit, 1 << number, for each part that is left out. */
 static inline bool windowed_has(unsigned without, enum windowed_part part)
 {
 	return !(without >> part & 1);

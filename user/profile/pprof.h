@@ -5,21 +5,22 @@
  * Values of a sample, all of which add up when profiles are merged:
  *
  *	alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes
- *	inuse_samples/count	live samples that were recorded: struct estimate's samples
- *	inuse_sampled/bytes	the sizes of these: sampled_bytes
+ *	inuse_samples/count	live samples that were recorded: struct estimate's `samples`
+ *	inuse_sampled/bytes	the sizes of these samples, added up: `sampled_bytes`
  *	inuse_variance/bytes	the variance of inuse_space, divided by the period (the sampling
  *				interval). That makes it about as large as the bytes themselves
- *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0;
- *				may be negative. This value is always there: pprof compares and
- *				merges only profiles with the same value types
+ *	growth_per_hour/bytes	0 if growth is not known (growth_known among the comments); may be
+ *				negative. This value is always there: pprof compares and merges only
+ *				profiles with the same value types
  *
- * A stack has up to one sample for each thread that holds some of it (labels thread, its name, and
- * tid). One more sample without these labels has all that belongs to no thread: what was allocated
- * and freed, growth, and numeric labels that describe the stack. Variance and samples are shared
- * out by bytes. Samples have the labels pid, comm and bytes, the mean size of a block.
+ * A stack has up to one sample for each thread that holds some of its memory, with the labels
+ * `thread` (the thread's name) and `tid`. One more sample without these two labels has all that
+ * belongs to no thread: what was allocated and freed, growth, and numeric labels that describe the
+ * stack. inuse_variance and inuse_samples are shared out among a stack's samples by bytes. All
+ * samples have the labels `pid`, `comm` and `bytes` (the mean size of a block).
  *
- * Comments are lines "key: value": pprof_facts[] and the COMMENT_ names. Readers show all comments
- * above each report, so a comment that says nothing is left out.
+ * Comments are lines "key: value". The keys are those of pprof_facts[] and the COMMENT_ names.
+ * Readers show all comments above each report, so a comment that says nothing is left out.
  *
  * Data that no other reader can use is in memtrace's own fields (enum pprof_own_field and the enums
  * after it). Their numbers begin at 1000, and readers of protobuf skip them. These fields are lost
@@ -82,7 +83,8 @@ enum pprof_mapping_field {
 	MAPPING_HAS_INLINE_FRAMES,
 };
 
-/* address is the profile's addr - 1, which lies in the instruction that calls. */
+/* LOCATION_ADDRESS is the addr of struct profile_location, less 1: it lies in the instruction that
+ * calls. */
 enum pprof_location_field {
 	LOCATION_ID = 1,
 	LOCATION_MAPPING_ID,
@@ -126,10 +128,10 @@ enum pprof_own_sample_field {
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Fields of a stack. Each but the last is a list of packed doubles, which is absent if all of them
- * are 0. */
+/* Fields of a stack. Each but the last is a list of packed doubles. A list is absent if all its
+ * doubles are 0, or as said below. */
 enum pprof_own_stack_field {
-	OWN_STACK_FREED = 1, /* objects, bytes; absent: allocated less live */
+	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated less live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
 	OWN_STACK_LIVING, /* by class of age */
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
@@ -140,7 +142,7 @@ enum pprof_own_stack_field {
 
 /* struct site_why */
 enum pprof_own_site_why_field {
-	OWN_SITE_WHY_HELD = 1, /* asked is the sum of these four */
+	OWN_SITE_WHY_HELD = 1, /* `asked` is the sum of the first four */
 	OWN_SITE_WHY_LOST,
 	OWN_SITE_WHY_IN_DOUBT,
 	OWN_SITE_WHY_GONE,
@@ -251,7 +253,7 @@ extern const struct pprof_value_name {
 	const char *type, *unit;
 } pprof_values[VALUES];
 
-/* Of PROFILE_PERIOD: the sampling interval. */
+/* Type and unit of PROFILE_PERIOD, which is the sampling interval. */
 #define PERIOD_TYPE "space"
 #define PERIOD_UNIT "bytes"
 
@@ -282,7 +284,7 @@ extern const struct pprof_value_name {
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */
 #define LABEL_PEAK_OBJECTS   "peak_objects"    /* held when the process held most, of all threads */
-#define LABEL_PEAK_SPACE     "peak_space"      /* the bytes of these */
+#define LABEL_PEAK_SPACE     "peak_space"      /* the bytes of these objects */
 /* followed by profile_age__name(): objects freed at an age of that class */
 #define LABEL_FREED    "freed_aged_"
 #define LABEL_SURVIVAL "survival_%gs_ppm" /* by age: the share still live, parts of a million */
@@ -290,7 +292,7 @@ extern const struct pprof_value_name {
 #define LABEL_OLDER "older_%gs_ppm" /* share of live memory that is older than this age */
 
 /* Comments besides pprof_facts[]. */
-#define COMMENT_WHAT	 "what" /* heap, regions or faults; older files: growth for faults */
+#define COMMENT_WHAT	 "what" /* heap, regions or faults (in older files growth) */
 #define COMMENT_MODE	 "mode" /* continuous or windowed */
 #define COMMENT_COMM	 "comm"
 #define COMMENT_EXE	 "exe"
@@ -298,7 +300,7 @@ extern const struct pprof_value_name {
 #define COMMENT_SURVIVAL "survival_age_s"      /* ages, with blanks between them */
 #define COMMENT_KIND	 "live_bytes_of_kind_" /* followed by region_memory__name() */
 #define COMMENT_LOST	 "lost_"	       /* followed by the name of a counter above 0 */
-#define COMMENT_RUN_LOST "lost_by_run_"	       /* likewise, for losses of the whole run */
+#define COMMENT_RUN_LOST "lost_by_run_"	       /* the same, for losses of the whole run */
 /* followed by the rule's name (profile/contradictions.h): a sentence */
 #define COMMENT_CONTRADICTION "contradiction_"
 
@@ -335,7 +337,8 @@ struct pprof_fact {
 extern const struct pprof_fact pprof_facts[];
 extern const size_t n_pprof_facts;
 
-/* Where a fact is. Who may change the profile may change it there. */
+/* Returns the address of a fact in the profile or its run. Callers that may change the profile may
+ * write to this address. */
 void *pprof_fact__at(const struct pprof_fact *fact, const struct profile *profile);
 /* The value of a fact. A FACT_UINT64 may lose digits. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);

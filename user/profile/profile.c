@@ -273,7 +273,7 @@ const char *profile__keep(struct profile *profile, const char *text)
 	return_ptr(own);
 }
 
-/* The largest low end of a single site's live bytes. */
+/* Returns the highest of the low ends that the sites' live bytes have. */
 static double least_live(const struct profile *profile)
 {
 	double least = 0;
@@ -395,7 +395,7 @@ bool profile__knows_process_growth(const struct profile *profile)
 		(profile__is_windowed(profile) && isfinite(profile->growth.bytes_per_s)));
 }
 
-/* Is a part of the run unknown, because the probes were withdrawn? (Not for windows: their figures
+/* Is a part of the run unknown because the probes were withdrawn? (Never for windows, whose figures
  * are estimates for all times.) */
 static bool was_withdrawn(const struct profile *profile)
 {
@@ -407,7 +407,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
 					     "functions_refused", "not_traced"};
 
-	/* regions are seen at system calls, so what the heap's probes miss is no loss to them */
+	/* regions are seen at system calls, so they lack nothing that the heap's probes miss */
 	for (size_t i = 0; i < sizeof(missed) / sizeof(*missed) && !profile__is_regions(profile);
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
@@ -418,8 +418,8 @@ bool profile__is_lower_bound(const struct profile *profile)
 
 bool profile__is_upper_bound(const struct profile *profile)
 {
-	/* A page that is given back without a call needs no probe: if it is gone at the end, it is
-	 * left out, and if it is touched again, the new sample replaces the old one. */
+	/* A page that is given back without a call needs no probe. If the page is gone at the end,
+	 * it is left out. If it is touched again, the new sample replaces the old one. */
 	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) ||
@@ -476,8 +476,8 @@ static double all_of(const double of[PROFILE_AGES])
 	return sum;
 }
 
-/* Combines two half-lives: takes the mean of the rates at which objects end, weighted by
- * objects. */
+/* Merges the half-life of `other` into that of `life`: takes the mean of the rates at which objects
+ * end, weighted by objects. */
 static void merge_half_life(struct site_life *life, const struct site_life *other)
 {
 	double n = all_of(life->ended) + all_of(life->living);

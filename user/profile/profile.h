@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The model of a profile: capture fills in addresses and numbers, symbolize fills in names, encode
- * only reads. One struct profile is one process over one run. The profile owns everything that a
- * pointer here points to, and profile__free() frees it, unless a comment says otherwise. */
+/* The model of a profile: capture/ fills in addresses and numbers, symbolize/ fills in names, and
+ * encode/ only reads. One struct profile describes one process over one run. A profile owns
+ * everything that the pointers in these structs point to, unless a comment says otherwise.
+ * profile__free() frees it. */
 #ifndef MEMTRACE_PROFILE_PROFILE_H
 #define MEMTRACE_PROFILE_PROFILE_H
 
@@ -43,7 +44,7 @@ enum unresolved_reason {
 const char *unresolved_reason__name(enum unresolved_reason reason);
 
 struct profile_mapping {
-	uint64_t start, end, off; /* run-time addresses; file offset of start */
+	uint64_t start, end, off; /* start, end: run-time addresses; off: file offset of start */
 	struct file_id file;
 	char perms[5];
 	bool deleted;
@@ -53,14 +54,15 @@ struct profile_mapping {
 
 /* A function of the source. A function that the compiler inlined is a frame, too. */
 struct profile_frame {
-	char *name; /* without parameter list. If it is not resolved, "module+0xoff" (file offset of
-		     * addr - 1) or "0xaddr" */
-	char *file; /* source of the call or statement: its path when compiled; NULL: unknown */
+	char *name; /* without parameter list. If the name is not known, "module+0xoff" with the
+		     * file offset of the location's addr - 1, or "0xaddr" with addr - 1 */
+	char *file; /* source file of the call or statement, by its path when it was compiled; NULL:
+		     * unknown */
 	uint32_t line; /* 0: unknown */
 };
 
-/* If a file has only names, its locations have no addresses. They get distinct numbers instead,
- * from PROFILE_NO_ADDR upwards, where no code can be. */
+/* The locations of a file that has only names of functions have no addresses. In place of addresses
+ * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. */
 #define PROFILE_NO_ADDR (1ULL << 63)
 
 /* The kinds of a profile's stacks. Drawn stacks were not recorded by a run (profile/drawing.h). */
@@ -72,19 +74,20 @@ enum profile_drawn {
 
 /* One address of a stack. In a profile, no two locations have the same addr. */
 struct profile_location {
-	uint64_t addr;	 /* as captured: for the allocator (leaf) its entry + 1, for callers the
-			  * return address. addr - 1 is looked up and shown. Never 0. */
+	uint64_t addr;	 /* as captured. For the allocator (the leaf): its entry + 1. For a caller:
+			  * the return address. addr - 1 is looked up and shown. Never 0. */
 	int32_t mapping; /* index into mappings, -1 for none */
 	struct profile_frame *frames; /* innermost first: inlined functions, then the function that
 				       * they are inlined in; none until symbolized */
 	size_t n_frames;
 	enum unresolved_reason reason;
-	bool note; /* the location is not code, but a text about its stacks (profile/view.h) */
+	bool note; /* the location is not code, but a text about the stacks that have it
+		    * (profile/view.h) */
 };
 
 struct profile_thread {
 	uint32_t tid;
-	char name[16]; /* NUL-terminated; what the kernel calls comm; any bytes */
+	char name[16]; /* what the kernel calls comm: any bytes, NUL-terminated */
 };
 
 /* The part of a site's live memory that one thread allocated. */
@@ -95,8 +98,8 @@ struct profile_site_thread {
 
 #define PROFILE_SURVIVAL_AGES 5
 
-/* Memory that the thread owner allocated and the thread freer freed. With freer 0: all memory that
- * owner allocated. The figures are estimates. */
+/* Memory that the thread `owner` allocated and the thread `freer` freed. If `freer` is 0: all
+ * memory that `owner` allocated. The figures are estimates. */
 struct profile_transfer {
 	uint32_t owner, freer; /* tids; both may be the same thread */
 	uint64_t samples;
@@ -115,7 +118,7 @@ struct site_life {
 	 * ages up to 10 us times 10^i, the last class all older ones. Objects that realloc moved
 	 * have ended, too. If the end of an object was not seen, its age is not known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
-	struct half_life half_life; /* by the wall clock; only for windows */
+	struct half_life half_life; /* by the wall clock; only known from windows */
 };
 
 /* The class of an age in nanoseconds. */
@@ -124,13 +127,13 @@ int profile_age_class(uint64_t ns);
 /* "10us", "100us", ... "1000s", "more": the oldest age of a class. */
 const char *profile_age__name(int class);
 
-/* Adds the life of another stack. The two stacks need not have held most at the same time, so the
- * sum of their highs is an upper bound. */
+/* Adds the life of another stack to `life`. The two stacks need not have held most at the same
+ * time, so the sum of their `high_...` is an upper bound. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
 /* A live block that was sampled. */
 struct profile_block {
-	uint64_t addr, size; /* size: as asked for */
+	uint64_t addr, size; /* size: that the program asked for */
 };
 
 /* One stack and the memory that was allocated there. */
@@ -140,41 +143,43 @@ struct profile_site {
 	bool complete;	     /* the stack reaches the process's or thread's start */
 	bool truncated;	     /* the walk stopped at its limit; more callers exist */
 	bool allocators_own; /* regions: a traced allocator mapped this memory, for the heap */
-	/* allocators_own, but the allocator is a pool whose blocks are in no stack of the heap. Not
-	 * stored in files */
+	/* the site is allocators_own, but its allocator is a pool whose blocks are in no stack of
+	 * the heap profile. Not stored in files */
 	bool unseen_pools;
 	/* regions: how much of this memory is resident, if that was asked for */
 	struct resident_bytes resident;
 
 	struct estimate live;		   /* allocated during the run and not freed */
-	double alloc_objects, alloc_bytes; /* estimated, over the run */
-	/* Windows: the variance of alloc_bytes, bytes^2, and the standard error that all sites of
-	 * the run share, bytes. 0 where not known, and in continuous runs: there
-	 * estimate__of_bytes() gives the interval. */
+	double alloc_objects, alloc_bytes; /* allocated over the run, estimated */
+	/* Only from windows. alloc_variance: the variance of alloc_bytes, in bytes^2. alloc_common:
+	 * the standard error of alloc_bytes that all sites of the run share, in bytes. Both are 0
+	 * if they are not known, and in continuous runs. For continuous runs estimate__of_bytes()
+	 * gives the interval of alloc_bytes. */
 	double alloc_variance, alloc_common;
-	double freed_objects, freed_bytes; /* of what was allocated */
+	double freed_objects, freed_bytes; /* freed, of what was allocated over the run */
 	double peak_objects,
 		/* if the profile has_peak: estimate of what the stack held when the process held
-		 * most */
+		 * its most */
 		peak_bytes;
 	struct growth growth; /* if the profile has_growth */
 	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
 		        * the blocks replace older ones, or are freed outside of windows */
-	/* One figure for each age in the profile's survival_age_s. Of the bytes that were allocated
-	 * more than that age before the end of the run, it is the share that is live at the end.
-	 * NaN: no bytes were allocated so early. */
+	/* For each age in the profile's survival_age_s: of the bytes that were allocated longer ago
+	 * than this age, seen from the end of the run, the share that is still live. NaN: no bytes
+	 * were allocated so early. */
 	double survival[PROFILE_SURVIVAL_AGES];
-	/* For each of these ages: the share of live memory that is older than it. It is an
-	 * estimate, as the live bytes are. NaN: not known. */
+	/* For each of these ages: the share of live memory that is older than the age. The share is
+	 * an estimate, as the live bytes are. NaN: not known. */
 	double older[PROFILE_SURVIVAL_AGES];
 	struct site_life life;		     /* if the profile has_life, has_ages */
-	struct profile_site_thread *threads; /* live, by allocating thread, ascending */
+	struct profile_site_thread *threads; /* parts of live memory, by allocating thread,
+					      * ascending */
 	size_t n_threads;
 	/* Sampled blocks that may be live at the end of the run, if blocks were asked for. Files do
 	 * not have them. */
 	struct profile_block *blocks;
 	size_t n_blocks;
-	struct site_why *why; /* who holds its blocks; NULL: not asked; owned */
+	struct site_why *why; /* who holds the stack's blocks; NULL: nobody asked; owned */
 };
 
 /* One probe that was attached. Strings owned. */
@@ -183,20 +188,21 @@ struct profile_probe {
 	char *object;	   /* path of the file */
 	uint64_t offset;   /* file offset of the probed instruction */
 	char *instruction; /* "push %r12" */
-	bool emulated;	   /* emulated by the kernel; else single-stepped */
+	bool emulated;	   /* the kernel emulates the instruction; else it single-steps it */
 	const char *kind;  /* "session", "multi" or "perf"; static */
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
 /* What became of the blocks that were sampled in windows (ledger/survivors.h). born: number of
- * these blocks. The other members count some of them. freed: seen to be freed. replaced: another
- * block was at the address. unmapped: the address is no longer mapped. changed: the contents have
- * changed. unchanged: none of this, and the contents are still the same. */
+ * these blocks. Each other member counts a part of these blocks. freed: blocks that were seen to be
+ * freed. replaced: blocks at whose address another block was found. unmapped: blocks whose address
+ * is no longer mapped. changed: blocks whose contents have changed. unchanged: all other blocks, if
+ * their contents are still the same. */
 struct profile_evidence {
 	uint64_t born, freed, replaced, unmapped, changed, unchanged;
 };
 
-/* How a process was traced in windows. All 0: it was not. */
+/* How a process was traced in windows. All 0: it was not traced in windows. */
 struct profile_windows {
 	uint64_t n;
 	double seconds;	     /* length of all windows together */
@@ -208,11 +214,12 @@ struct profile_windows {
 
 /* Figures that only a profile of regions has. */
 struct profile_regions {
-	double kind_bytes[REGION_MEMORY_KINDS]; /* live, by kind of memory */
-	/* regions from before the run that were given back during it; negative: not known */
+	double kind_bytes[REGION_MEMORY_KINDS]; /* live bytes, by kind of memory */
+	/* bytes of regions from before the run that were given back during the run; negative: not
+	 * known */
 	double earlier_gone_bytes;
-	/* Seconds from the start after which regions were no longer followed, because that cost too
-	 * much. 0: they were followed to the end. */
+	/* Regions were followed for so many seconds from the start. After that, following them cost
+	 * too much. 0: regions were followed to the end. */
 	double followed_s;
 };
 
@@ -221,7 +228,7 @@ struct profile_regions {
  * memory that is not the allocator's. */
 struct process_growth {
 	double bytes_per_s;	  /* NaN: unknown */
-	struct growth attributed; /* of all stacks together */
+	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
 	double regions;
 	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
@@ -237,7 +244,7 @@ enum profile_weight {
 	WEIGHT_ALLOCATED, /* bytes, over the run */
 	WEIGHT_FREED,	  /* bytes that were allocated during the run and freed */
 	WEIGHT_GROWTH,	  /* bytes per second; 0 for stacks that do not grow */
-	WEIGHT_PEAK,	  /* bytes, when the process held most */
+	WEIGHT_PEAK,	  /* bytes that were held when the process held its most */
 	PROFILE_WEIGHTS
 };
 
@@ -259,26 +266,30 @@ enum profile_mode {
 const char *profile_mode__name(enum profile_mode mode);
 
 struct profile {
-	struct profile_run *run; /* what it shares with other profiles; never NULL */
+	struct profile_run *run; /* facts that all profiles of the run share; never NULL */
 	enum profile_what what;
 	pid_t pid;
 	/* name of the process, unchanged: encoders escape what is not printable */
 	char comm[64];
 	char *exe; /* path of its program or "" */
-	/* why no call of its allocator could be traced; static; NULL: it was traced */
+	/* why no call of the process's allocator could be traced; static; NULL: calls
+	 * were */
 	const char *not_traced;
-	/* file or URL that the profile was read from, profile__keep(); NULL: it is of this run */
+	/* file or URL that the profile was read from, kept by profile__keep(); NULL: the profile
+	 * was not read, but is of this run */
 	const char *file;
 	unsigned own_version; /* PPROF_OWN_VERSION of the file; 0: not in the file */
 	enum profile_mode mode;
-	bool leaf_holds; /* the allocator's frames are left out: stacks begin with its caller */
+	bool leaf_holds; /* the allocator's frames are left out: stacks begin with the allocator's
+			  * caller */
 	enum profile_drawn drawn;
 	bool no_objects; /* only bytes are known, all object counts are 0 */
-	/* the total allocated is not known: it is set to what is live, and freed to 0 */
+	/* the allocated total is not known: `alloc_...` is set to what is live, and `freed_...` to
+	 * 0 */
 	bool no_allocated;
-	enum profile_weight weight; /* the figure in the place of live bytes; WEIGHT_LIVE except in
-				     * a view (profile/view.h) */
-	struct profile_windows windows; /* windowed */
+	enum profile_weight weight;	/* the figure that is stored in the place of live bytes;
+					 * WEIGHT_LIVE except in a view (profile/view.h) */
+	struct profile_windows windows; /* all 0 unless windowed */
 	bool has_growth;		/* each site, and the process, has growth */
 	struct process_growth growth;
 	bool has_life; /* each site has life.low_... and life.high_...; only if traced
@@ -297,39 +308,43 @@ struct profile {
 	/* the interval that was asked for, if a coarser one was used to limit the overhead; else
 	 * 0 */
 	uint64_t asked_interval_bytes;
-	/* The target took the samples and reported them. alloc_calls and free_calls then count the
-	 * reports: how many blocks there were is not known. */
+	/* The target itself took the samples and reported them. alloc_calls and free_calls then
+	 * count the reports. The number of blocks is not known. */
 	bool sampled_by_target;
-	/* the finest interval, if continuous tracing used a finer one than asked for; else 0 */
+	/* the finest interval, if continuous tracing used a finer one than was asked for; else 0 */
 	uint64_t finest_interval_bytes;
 	uint64_t start_unix_ns; /* wall clock at the start */
 	double duration_s;
-	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */
-	uint64_t dropped; /* samples that had no room and are missing from every figure: live bytes
-			   * are then a lower bound, whatever their interval says */
-	uint64_t stacks_walked, stacks_complete; /* samples whose stack was walked, and of these
-						  * those whose stack reaches the process's or
-						  * thread's start */
+	uint64_t alloc_calls, free_calls, samples; /* samples: recorded allocations */
+	uint64_t dropped; /* samples for which there was no room. They are missing from every
+			   * figure. If there are any, live bytes are a lower bound, whatever their
+			   * interval says */
+	uint64_t stacks_walked, stacks_complete; /* stacks_walked: samples whose stack was walked.
+						  * stacks_complete: those of them whose stack
+						  * reaches the start of the process or thread */
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
-	double others_pct;    /* what calls cost more because other tracers had probes on the same
-			    * functions: % of the calls' own cost. Included in overhead_pct */
+	double others_pct;    /* extra cost of calls because other tracers had probes on the same
+			       * functions, in % of the calls' own cost. Included in overhead_pct */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
-	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended; these
-				   * were not traced. 0: none, or not known */
+	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended. The
+				   * children were not traced. 0: there were none, or their time is
+				   * not known */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	uint32_t n_live_threads;		 /* at the end of the run */
 	bool ended; /* the process ended during the run: live means live at its exit */
 	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
-	bool out_of_memory; /* it was killed because memory was short, in its cgroup or at all */
-	double planned_s;   /* planned length of the run; 0: none, or the user did not name this
-			   * process */
+	bool out_of_memory; /* it was killed because memory was short, in its cgroup or on the whole
+			     * machine */
+	double planned_s;   /* planned length of the run; 0: none was planned, or the user did not
+			     * name this process */
 	/* how often during the run all probes were taken out because memtrace hung */
 	uint64_t withdrawals;
 
 	struct profile_regions regions; /* only in a profile of regions */
-	/* faults: change of the resident set over the run, bytes; NaN: not known */
+	/* only in a profile of page faults: change of the resident set over the run, bytes; NaN:
+	 * not known */
 	double resident_change_bytes;
 
 	char *refused; /* which functions could not be probed, why, and what follows; NULL: none */
@@ -350,26 +365,26 @@ struct profile {
 	size_t n_transfers;
 	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
 	size_t n_sites;
-	/* Losses of this process, zero ones included; run has more. Names are static, or
-	 * profile__keep(). */
+	/* Losses of this process, with counts of 0, too. Losses that are of no single process are
+	 * in `run`. Names are static, or kept by profile__keep(). */
 	struct profile_counters lost;
 	struct profile_probe *probes;
 	size_t n_probes;
 	char **files; /* files that were written, for the summary and --json */
 	size_t n_files;
 	size_t n_snapshots; /* the first n_snapshots files were written during the run */
-	char **kept;	    /* profile__keep() */
+	char **kept;	    /* texts of profile__keep() */
 	size_t n_kept;
 
 	struct profile_build *build; /* private: look-up tables, until profile__sort() */
 };
 
-/* Windowed: seconds during which the probes were in place. */
+/* Returns for how many seconds the probes of a windowed run were in place. */
 double profile__watched_s(const struct profile *profile);
 
 /* A zeroed profile with a run of its own, or NULL. */
 struct profile *profile__new(void);
-/* Makes the profile one of that run. */
+/* Makes the profile share `run`, and drops the run that it had. */
 void profile__join(struct profile *profile, struct profile_run *run);
 void profile__free(struct profile *profile);
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
@@ -378,18 +393,19 @@ DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
  * amortised constant time each --- */
 
 /* Adds a stack as the kernel recorded it, leaf first. A 0 in addrs is not an address and is left
- * out. Call once per distinct stack: only profile__cut_implausible() merges equal stacks. *ret_site
- * is the index until profile__sort(). */
+ * out. Call once per distinct stack: only profile__cut_implausible() merges equal stacks.
+ * *ret_site: the site's index, valid until profile__sort(). */
 int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, bool truncated,
 		      size_t *ret_site);
 
-/* Adds thread tid, or renames it when name is not empty (NULL: no name). *ret_thread is the
- * thread's index. profile__sort() may change it, and then renumbers all uses. */
+/* Adds thread tid, or renames it when name is not empty (NULL: no name). *ret_thread: the thread's
+ * index. profile__sort() may change this index, and then corrects it in all sites. */
 int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 			size_t *ret_thread);
 
-/* Adds one live sampled allocation of size bytes made by thread (index) at site. Set interval_bytes
- * before. -EINVAL: there is no such index. */
+/* Adds one live sampled allocation of `size` bytes. `site` and `thread` are the indices of the
+ * stack and the thread that made it. Set interval_bytes before the call. -EINVAL: there is no such
+ * index. */
 int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size);
 
 /* profile__add_live() for an allocation that was seen with probability p. */
@@ -400,26 +416,28 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
 			       const struct estimate *estimate);
 
-/* Adds to the part of the site's live memory that thread (index) holds. The site's own figures must
- * include these objects and bytes already. -EINVAL as above. */
+/* Adds objects and bytes to the part of a site's live memory that a thread holds (both by index).
+ * The site's own figures must include these objects and bytes already. -EINVAL as above. */
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
 
 /* Adds a block to the site's blocks. */
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
-/* Adds the memory of owner that freer freed. Pairs come in any order, none twice. */
+/* Adds the memory that one thread allocated and one freed. Pairs of threads come in any order, none
+ * twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
-/* A copy of text that lives as long as the profile; NULL: out of memory. */
+/* Copies text. The copy lives as long as the profile. NULL: out of memory. */
 const char *profile__keep(struct profile *profile, const char *text);
 
-/* These functions copy their strings (NULL becomes ""; a build_id may stay NULL). If the counter
- * exists already, profile__add_lost() adds count to it. */
+/* Functions that add one element. They copy its strings, except for a counter's name and a probe's
+ * kind. NULL becomes "", but a build_id may stay NULL. If the counter exists already,
+ * profile__add_lost() adds count to it. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
-/* Adds the losses of another profile. Losses of the run count once: of two runs, the larger count
- * stays. The names are not copied. */
+/* Adds the losses of another profile. Losses of a whole run are not added up: of the two runs'
+ * counts, the larger one stays. The names are not copied. */
 int profile__add_losses(struct profile *profile, const struct profile *of);
 /* The i-th counter of losses: first those of the process, then those of the run. NULL: there are no
  * more. */
@@ -437,7 +455,8 @@ void profile_location__set_frames(struct profile_location *location, struct prof
  * 0 or -ENOMEM. */
 int profile_location__set_name(struct profile_location *location, const char *name);
 
-/* The function whose code is at the location, not an inlined one; NULL until symbolized. */
+/* Returns the function that contains the location's code, not one that is inlined in it; NULL until
+ * symbolized. */
 static inline const char *profile_location__function(const struct profile_location *location)
 {
 	return location->n_frames ? location->frames[location->n_frames - 1].name : NULL;
@@ -451,20 +470,21 @@ int profile__sort(struct profile *profile);
 
 /* --- arithmetic --- */
 
-/* Cuts every stack that is not complete at its first frame (from the leaf) that cannot be code: one
- * whose addr - 1 lies in no mapping, or in one that is not executable. Sites that become equal are
- * merged (estimates, totals, threads). This removes what a frame-pointer walk collects in a program
- * without frame pointers. The leaf and its immediate caller always stay: they were read, not
- * guessed. A location with bit 63 set cannot be code either, unless interpreted is set: then the
- * location is a frame of Python (bpf/abi.h). Locations that no stack uses any more are removed.
- * *ret_cut (may be NULL): number of sites that lost frames. Needs profile__sort() first, and sorts
- * again. 0 or -ENOMEM. */
+/* Cuts each incomplete stack before the first frame, counted from the leaf, that cannot be code. A
+ * frame cannot be code if its addr - 1 lies in no mapping, or in a mapping that is not executable.
+ * Sites that become equal are merged (estimates, totals, threads). This removes what a
+ * frame-pointer walk collects in a program without frame pointers. The leaf and its immediate
+ * caller always stay: they were read, not guessed. A location whose addr has bit 63 set cannot be
+ * code either, unless `interpreted` is true: then the location is a frame of Python (bpf/abi.h).
+ * Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of sites that
+ * lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut);
 
 /* Is it a profile of regions? Of page faults? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_faults(const struct profile *profile);
-/* Regions: the growth, bytes per second, of the regions that no allocator mapped for itself. */
+/* For a profile of regions: returns the growth, bytes per second, of the regions that no allocator
+ * mapped for itself, and of those with unseen_pools. */
 double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow? What an allocator maps for itself does not count. */
 bool profile__leaks(const struct profile *profile);
@@ -473,14 +493,16 @@ bool profile__is_windowed(const struct profile *profile);
 /* Is it known how fast the process grows? After few windows this is known, but not which stacks
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
-/* Are its live bytes only a lower bound? They are if samples were dropped, blocks were allocated
- * where no probe sees it, or regions were not followed to the end. */
+/* Are its live bytes only a lower bound? They are if samples were dropped, if the probes were taken
+ * out for a time, if blocks were allocated where no probe sees it, or if regions were not followed
+ * to the end. */
 bool profile__is_lower_bound(const struct profile *profile);
-/* Are its live bytes only an upper bound? They are if memtrace records every allocation, but blocks
- * were freed where no probe sees it. If both functions return true, live bytes are no bound. */
+/* Are its live bytes only an upper bound? They are if the probes were taken out for a time, or if
+ * memtrace records every allocation but blocks were freed where no probe sees it. If
+ * profile__is_lower_bound() is true as well, live bytes are no bound. */
 bool profile__is_upper_bound(const struct profile *profile);
-/* Is every allocation recorded, all the time? false if the profile's file does not say how it was
- * sampled. */
+/* Is every allocation recorded, all the time? false if the file that the profile was read from does
+ * not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
 /* Is it exact, and does no counter say that something was missed? Outputs call figures exact only
  * then. */
@@ -489,15 +511,15 @@ bool profile__is_surely_exact(const struct profile *profile);
 /* The sampling interval that was asked for; 0: not known. */
 uint64_t profile__asked_interval(const struct profile *profile);
 
-/* The value of the counter with that name; 0 if there is none. */
+/* The value of the process's counter of losses with that name; 0 if there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);
 
 /* Counter of stacks that a filter has left out: the profile is only a part of the original. */
 #define LOST_FILTERED "filtered_stacks"
 
-/* How large a symbolized profile is when all its stacks are written out, with all names (those of
- * inlined functions, too). by_thread: each stack counts once for each thread that holds some of its
- * memory, and once more without a thread. 0 or -ENOMEM. */
+/* profile__written() finds how large a symbolized profile is when all its stacks are written out
+ * with all names, also those of inlined functions. by_thread: each stack counts once for each
+ * thread that holds some of its memory, and once more without a thread. 0 or -ENOMEM. */
 struct profile_extent {
 	uint64_t frames, bytes;
 };
@@ -520,7 +542,7 @@ size_t profile__bytes(const struct profile *profile);
  * than 0 bytes, so the sum is at least the low end of each stack. */
 struct estimate profile__live(const struct profile *profile);
 
-/* The memory that all sites together held when the process held most. */
+/* The memory that all sites together held when the process held its most. */
 struct estimate profile__peak(const struct profile *profile);
 
 /* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when
@@ -536,14 +558,14 @@ static inline const struct profile_location *profile__location(const struct prof
 }
 
 /* Is this the name of an allocation function (malloc, calloc, operator new, xmalloc, g_malloc, ...)
- * or of a container's allocator plumbing? Such a frame says nothing about who holds the memory.
- * Used to choose which frames to show, never to drop data. */
+ * or of a container's allocator plumbing? A frame with such a name says nothing about who holds the
+ * memory. The answer decides only which frames are shown. It never drops data. */
 bool profile__is_allocator_frame(const char *name);
 /* Are all functions of a symbolized location allocation functions? */
 bool profile_location__is_allocators(const struct profile_location *location);
 
-/* A function (static name) of a server's pool that took memory from malloc in one of the stacks:
- * then the run did not probe the pool's functions. NULL: there is none. */
+/* Finds a function of a server's memory pool that took memory from malloc in one of the stacks. If
+ * there is one, the run did not probe the pool's functions. Returns its name (static), or NULL. */
 const char *profile__pool_above_malloc(const struct profile *profile);
 
 #endif

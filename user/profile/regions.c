@@ -36,7 +36,7 @@ size_t regions__first_above(const struct regions *r, uint64_t addr)
 	return SEARCH_FIRST(i, r->n, r->at[i].end > addr);
 }
 
-/* Replaces the n_old regions from index i on by n_new others. There is room for them. */
+/* Replaces the n_old regions from index i on by n_new others, for which there is room. */
 static void splice(struct regions *r, size_t i, size_t n_old, const struct region *new_ones,
 		   size_t n_new)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory that a process has mapped and still holds: ranges of addresses that do not overlap,
- * and who mapped them. */
+ * each with the caller that mapped it. */
 #ifndef MEMTRACE_PROFILE_REGIONS_H
 #define MEMTRACE_PROFILE_REGIONS_H
 
@@ -41,13 +41,14 @@ struct regions {
 
 void regions__free(struct regions *regions);
 
-/* Removes [start, end): regions inside are removed, regions that cross an end are cut or split. cut
- * (may be NULL): gets the removed parts appended, ascending. 0; -ENOMEM: nothing has changed. */
+/* Removes the addresses [start, end). Regions inside are removed. Regions that cross start or end
+ * are cut or split. cut (may be NULL): the removed parts are appended to it, ascending. 0; -ENOMEM:
+ * nothing has changed. */
 int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
 
 /* Inserts a region, and removes or cuts older regions that it overlaps, as the kernel does. 0;
- * -EINVAL for an empty region; -ENOMEM: it is not inserted, but regions in its range may be
- * gone. */
+ * -EINVAL: the region is empty; -ENOMEM: the region is not inserted, but older ones in its range
+ * may be gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
 /* Index of the first region that ends above addr; the number of regions if none does. */

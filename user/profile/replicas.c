@@ -11,7 +11,7 @@
 #include "profile/match.h"
 
 #define MAD_TO_DEVIATION 1.4826
-#define OTHER_LENGTH	 0.05 /* share by which runs may differ in length */
+#define OTHER_LENGTH	 0.05 /* runs that differ by at most this share count as equally long */
 
 /* One stack in one replica. */
 struct part {
@@ -49,8 +49,8 @@ static double other(const struct sorted *sorted, size_t but, size_t i)
 	return sorted->values[i + (i >= but)];
 }
 
-/* Median of all values but one that equals but_value. *ret_mad becomes the median distance of these
- * values from that median. */
+/* Returns the median of all values except one that equals but_value. *ret_mad: the median distance
+ * of these values from their median. */
 static double others(const struct sorted *sorted, double but_value, double *ret_mad)
 {
 	size_t n = sorted->n - 1, below, above, but = 0, left = n;
@@ -59,8 +59,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	while (sorted->values[but] < but_value)
 		but++;
 	median = (other(sorted, but, (n - 1) / 2) + other(sorted, but, n / 2)) / 2;
-	/* go from both ends inwards, the value farthest from the median first, to the middle
-	 * distances */
+	/* go from both ends inwards to the middle distances, from the value farthest from the
+	 * median on */
 	for (below = 0, above = n - 1; left > (n - 1) / 2; left--) {
 		double down = median - other(sorted, but, below),
 		       up = other(sorted, but, above) - median;
@@ -76,7 +76,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	return median;
 }
 
-/* Bytes for a value of 1. Bytes divided by a sample's weight are a number of samples. */
+/* Returns how many bytes a value of 1 stands for. (Bytes divided by the weight of a sample are a
+ * number of samples.) */
 static double exposure(const struct replicas *r, size_t replica)
 {
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
@@ -91,8 +92,9 @@ static size_t index_of(const struct replicas *r, uint64_t interval)
 	return i;
 }
 
-/* Sets the bytes that a sample of the stack stands for at each replica's interval. It is the mean
- * over the samples of all replicas, converted to that interval. */
+/* Sets `weight` of all parts: the bytes that a sample of the stack stands for at the replica's
+ * sampling interval. It is the mean over the samples of all replicas, converted to that
+ * interval. */
 static void add_weights(const struct replicas *r, struct part *parts)
 {
 	double bytes[REPLICAS_MAX_INTERVALS] = {}, squares[REPLICAS_MAX_INTERVALS] = {};
@@ -140,7 +142,7 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 	to = parts[excess->replica].live.bytes / parts[excess->replica].weight;
 	to_room = exposure(r, excess->replica) / parts[excess->replica].weight;
 	share = to_room / (from_room + to_room);
-	/* the errors of both sides if nothing differs, from the rate of all replicas together */
+	/* the variance of both sides together if nothing differs, from the rate of all replicas */
 	rate = bytes / time;
 	variance = rate / to_room + rate / from_room;
 	z = (excess->value - excess->median) / sqrt(variance + spread * spread);
@@ -197,7 +199,7 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 
 		parts[i].value = parts[i].live.bytes / per;
 		if (!r->by_intervals)
-			continue; /* most of the time of a comparison would go into them */
+			continue; /* these intervals would take most of the time of a comparison */
 		live = estimate__interval(&parts[i].live);
 		parts[i].down = pow(parts[i].value - live.low / per, 2);
 		parts[i].up = pow(live.high / per - parts[i].value, 2);
@@ -284,8 +286,9 @@ static int by_ratio(const void *a, const void *b)
 	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* How far the other replicas' values typically lie from their median, as a share of it. This is the
- * median of that share over all stacks, each weighted by its median value. */
+/* Returns how far the other replicas' values typically lie from their median, as a share of this
+ * median. The result is the median of the shares of all stacks, each stack weighted by its median
+ * value. */
 static double typical_spread(const struct replicas *r, const double *mads, size_t replica,
 			     struct ratio *ratios)
 {

@@ -3,7 +3,8 @@
  * which stack.
  *
  * Replicas differ from each other for two reasons: sampling, and different work. A replica's stack
- * is abnormal when neither reason explains the difference: its p is the larger of two.
+ * is abnormal when neither reason explains the difference. So its p is the larger of two
+ * probabilities, one for each reason.
  *
  * - Sampling: the replica's samples against those of all others together, by the binomial test
  *   (chance.h). The expected shares follow the lengths of the runs and the sampling intervals.
@@ -12,7 +13,7 @@
  * - Spread among the others: by how many standard deviations the replica exceeds their median. The
  *   deviation is 1.4826 times the median distance from that median (MAD: this estimates the
  *   deviation of a normal distribution, and a single outlier hardly changes it). It is multiplied
- *   by student_quantile(n - 2) / 1.96, because it is known from n - 1 values only. The sampling
+ *   by student_quantile(n - 2) / 1.96, because only n - 1 values show the deviation. The sampling
  *   error that there would be without any difference is added, as a variance. Few values may be
  *   close together by chance. So the median distance, as a share of the median, has a lower limit:
  *   the median of these shares over all stacks, weighted by bytes.
@@ -37,15 +38,16 @@ struct replica_stack {
 /* What one replica has in one stack, and what the others have. */
 struct replica_excess {
 	uint32_t replica, stack; /* indices */
-	double value, median;	 /* median: of the others' values */
+	double value, median;	 /* median: of the other replicas' values */
 	double p;
 	bool abnormal;
 };
 
 struct replica {
 	uint32_t index;	      /* of its profile */
-	double total, median; /* over all stacks; of the others' totals */
-	double excess;	      /* by how much its abnormal stacks exceed the others' medians */
+	double total, median; /* total: over all stacks; median: of the other replicas' totals */
+	double excess;	      /* by how much its abnormal stacks exceed the other replicas'
+			       * medians */
 	size_t n_abnormal;
 };
 
@@ -57,7 +59,7 @@ struct replicas {
 	enum diff_measure measure;
 	bool per_second;   /* live bytes are divided by the length of the run: the lengths are known
 			    * and differ */
-	bool by_intervals; /* the compared figures have intervals of their own */
+	bool by_intervals; /* the compared figures have confidence intervals of their own */
 	unsigned warnings; /* 1 << enum diff_warning */
 	struct replica *ranks; /* n, by excess, then by total above the median: descending */
 	struct replica_stack *stacks;
@@ -66,7 +68,7 @@ struct replicas {
 				      * others, both by the distance to the median, descending */
 	size_t n_list, n_abnormal;
 	double *values;				    /* private */
-	uint64_t intervals[REPLICAS_MAX_INTERVALS]; /* private: each different one */
+	uint64_t intervals[REPLICAS_MAX_INTERVALS]; /* private: the different sampling intervals */
 	size_t n_intervals;
 };
 

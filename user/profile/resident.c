@@ -12,7 +12,7 @@
 #include "profile/own_frame.h"
 #include "profile/profile.h"
 
-#define OWNER_FRAMES 3 /* how many frames name the owner of a mapping */
+#define OWNER_FRAMES 3 /* at most so many frames name the owner of a mapping */
 
 const char *resident_kind__name(enum resident_kind kind)
 {
@@ -85,7 +85,7 @@ static void parts__clear(struct parts *parts)
 	intern__clear(&parts->names);
 }
 
-/* parts has room for one more. */
+/* Adds a part to `parts`, which has room for one more. */
 static int add_part(struct parts *parts, enum resident_kind kind, const void *name, size_t len,
 		    const struct resident_bytes *bytes)
 {
@@ -148,8 +148,9 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 	return rc ? rc : add_part(parts, RESIDENT_LEFT_OUT, "", 0, &pieces->left_out);
 }
 
-/* Index of the location with the first own frame, or the first one of an interpreter; *ret_frame:
- * index of the frame in it. Both 0: there is no such frame. */
+/* Finds the first frame that is neither an allocator's nor the runtime's. Returns the index of its
+ * location in the site. *ret_frame: the frame's index in the location. Both 0: there is no such
+ * frame. */
 static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
 			  size_t *ret_frame)
 {
@@ -170,8 +171,8 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 	return 0;
 }
 
-/* "map_cache < main": up to OWNER_FRAMES frames from the first own one on, without allocator
- * frames. */
+/* Makes the name of an owner, "map_cache < main": up to OWNER_FRAMES frames, from first_own()
+ * outwards, without allocator frames. */
 static char *owner_of(const struct profile *profile, const struct profile_site *site)
 {
 	const char *told[OWNER_FRAMES], *first = NULL;
@@ -203,8 +204,8 @@ static char *owner_of(const struct profile *profile, const struct profile_site *
 	return text;
 }
 
-/* mapped: sum of all RESIDENT_MAPPED pieces. The part that belongs to no site, because its stack is
- * not known, becomes RESIDENT_EARLIER. */
+/* Adds a part for each site of `regions`. mapped: sum of all RESIDENT_MAPPED pieces. The remainder
+ * of `mapped` belongs to no site, because its stack is not known. It becomes RESIDENT_EARLIER. */
 static int add_sites(const struct profile *regions, struct resident_bytes mapped,
 		     struct parts *parts)
 {

@@ -15,10 +15,15 @@
  * An older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
  * it.
  *
- * A census of the heap (heap/census.h) after the run can take HEAP apart. With HEAP_LIVE as L and
- * the sum of both heap rows as S, HEAP is the sum of (live - L), whole_free, free, (pages - live -
- * whole_free - free) and (S - pages), in the terms of struct heap_slack. The last part is what the
- * census did not find in the allocators' structures, and the change since the run's end. */
+ * A census of the heap (heap/census.h) after the run can divide HEAP into parts. Let L be the row
+ * HEAP_LIVE, and S the sum of both heap rows. All other names in the formula are members of struct
+ * heap_slack. Then
+ *
+ *	HEAP = S - L
+ *	     = (live - L) + whole_free + free + (pages - live - whole_free - free) + (S - pages).
+ *
+ * The last part, S - pages, is what the census did not find in the allocators' structures, and the
+ * change since the run's end. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -58,7 +63,7 @@ const char *resident_kind__name(enum resident_kind kind);
 /* --- what was measured --- */
 
 struct resident_bytes {
-	uint64_t rss, anonymous, swap; /* anonymous: part of rss; swap: none of it */
+	uint64_t rss, anonymous, swap; /* anonymous: part of rss; swap: no part of rss */
 	uint64_t mappings;	       /* number of mappings in this sum */
 };
 
@@ -67,9 +72,9 @@ void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes
 
 #define RESIDENT_NO_SITE    UINT32_MAX
 #define RESIDENT_MAX_PIECES (1U << 18)
-#define RESIDENT_MAX_NAMES  (4U << 20) /* bytes of paths; files beyond that have the name "" */
+#define RESIDENT_MAX_NAMES  (4U << 20) /* bytes of all paths; further files get the name "" */
 
-/* A mapping, or the part of a mapping that one stack has mapped. */
+/* A mapping, or the part of a mapping that was mapped by one stack. */
 struct resident_piece {
 	uint64_t start, end;
 	struct resident_bytes bytes;
@@ -77,7 +82,7 @@ struct resident_piece {
 	enum resident_kind kind;
 	uint32_t site; /* who mapped it, the caller's number; RESIDENT_NO_SITE: not known */
 	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: number in names */
-	bool of_heap;  /* of MAPPED: an allocator mapped it, to give it out */
+	bool of_heap;  /* of MAPPED: an allocator mapped it, to give out blocks of it */
 };
 
 /* All zero: nothing was measured. */
@@ -86,7 +91,7 @@ struct resident_pieces {
 	size_t n, room;
 	struct resident_bytes left_out; /* sum of further pieces, for which there was no room */
 	struct intern names;
-	/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
+	/* VmRSS in /proc/PID/status, read right after smaps; 0: not measured */
 	uint64_t vmrss_bytes;
 	uint64_t huge_bytes, hugetlb_bytes; /* of all mappings: see proc/smaps.h */
 	uint64_t skipped;		    /* lines of smaps that were not understood */
@@ -108,7 +113,7 @@ struct resident_row {
 	char *name;
 	int64_t bytes; /* resident; of HEAP it can be negative */
 	struct interval
-		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */
+		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: this end is not known */
 	uint64_t anonymous, swap; /* HEAP_LIVE has 0: HEAP has the sum of both rows */
 	uint64_t mappings;
 };
@@ -119,14 +124,15 @@ struct resident {
 	size_t n;
 	int64_t smaps_bytes, vmrss_bytes;
 	int64_t heap_bytes; /* of the heap's mappings: the sum of both heap rows */
-	/* huge: part of smaps_bytes, the others are not */
+	/* huge_bytes is a part of smaps_bytes, the other two are not */
 	uint64_t swap_bytes, huge_bytes, hugetlb_bytes;
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
-	bool heap_windowed; /* ... in windows: an estimate */
-	bool from_start;    /* the run saw the process, or its present program, from its start */
+	bool heap_windowed; /* the heap was profiled in windows: HEAP_LIVE is an estimate */
+	bool from_start;    /* the run saw the process, or the process's present program, from the
+			     * start */
 	bool followed;	    /* memory mapped during the run is listed by owner */
-	double followed_s;  /* seconds from the start until following mappings cost too much; 0: it
-			     * was done to the end */
+	double followed_s;  /* seconds from the start until following mappings cost too much; 0:
+			     * mappings were followed to the end */
 	uint64_t skipped;
 	/* the heap's mappings, ascending, for the census; not in files */
 	struct heap_range *ranges;
@@ -149,10 +155,11 @@ enum resident_part {
 	RESIDENT_PARTS
 };
 
-/* The bytes of each part, which add up to the row HEAP. resident->census is set. */
+/* Computes the bytes of each part, which add up to the row HEAP. resident->census must be set. */
 void resident__parts(const struct resident *resident, int64_t ret[RESIDENT_PARTS]);
 
-/* Stores what a census of resident->ranges found; or that there was none, and why. 0 or -ENOMEM. */
+/* resident__take_census() stores what a census of resident->ranges found. resident__fail_census()
+ * stores why there was no census. 0 or -ENOMEM. */
 int resident__take_census(struct resident *resident, const struct heap_slack *slack);
 int resident__fail_census(struct resident *resident, const char *why);
 

@@ -9,8 +9,8 @@
 
 struct profile_counter *profile_counters__get(struct profile_counters *counters, const char *name)
 {
-	/* There are a few dozen names at most: looking through them is cheap, and a name that
-	 * appeared twice would make two equal keys in JSON. */
+	/* A name that appeared twice would make two equal keys in JSON. There are a few dozen names
+	 * at most, so it is cheap to look through them. */
 	for (size_t i = 0; i < counters->n; i++)
 		if (!strcmp(counters->at[i].name, name))
 			return &counters->at[i];

@@ -13,7 +13,7 @@ struct frame_slots {
 	enum frame_owner *owners; /* by slot; a location without frames: FRAME_OF_RUNTIME */
 };
 
-/* 0 or -ENOMEM. Clear the slots in both cases. */
+/* Makes the slots of a profile. 0 or -ENOMEM. Clear the slots in both cases. */
 int frame_slots__init(struct frame_slots *slots, const struct profile *profile);
 void frame_slots__clear(struct frame_slots *slots);
 

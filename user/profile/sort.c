@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ends building. Everything is sorted, so equal input gives equal output, whatever the order of
- * elements in the kernel's hash tables. Each step allocates its memory before it moves anything, so
- * a profile stays whole when memory runs out. */
+/* Ends the building of a profile. Everything is sorted. So equal input gives equal output, whatever
+ * the order of elements in the kernel's hash tables. Each step allocates its memory before it moves
+ * anything, so a profile stays whole when memory runs out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Sorts the n elements of an array by the keys in orders[], which also has each element's index.
- * Returns where each element went: moved_to[old] = new; or NULL. */
+ * Returns an array that tells where each element went: its new index, by its old one. NULL: out of
+ * memory. */
 static uint32_t *reorder(void *array, size_t n, size_t size, struct order *orders)
 {
 	_cleanup_free_ uint32_t *moved_to = calloc(n ? n : 1, sizeof(*moved_to));
@@ -132,7 +133,7 @@ static int fold_shares(struct profile *profile)
 }
 
 /* Sorts the threads of every site. If a thread got more memory after an earlier sort, it has two
- * entries: they become one. */
+ * entries, and these become one. */
 static void sort_site_threads(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {
@@ -163,7 +164,7 @@ static int by_start(const void *a, const void *b)
 	return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Both lists ascend, so one pass over each is enough. */
+/* Finds the mapping of each location. Both lists ascend, so one pass over each is enough. */
 static void find_mappings(struct profile *profile)
 {
 	size_t m = 0;
@@ -180,7 +181,7 @@ static void find_mappings(struct profile *profile)
 	}
 }
 
-/* Locations are sorted by now, so their indices compare like their addresses. */
+/* Locations are sorted already, so their indices compare like their addresses. */
 static int by_live(const void *a, const void *b)
 {
 	const struct profile_site *x = a, *y = b;

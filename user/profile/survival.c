@@ -12,8 +12,8 @@
 
 #define MOST_ALIKE  0.5	 /* contents are not used if the chance of equal contents is this or more */
 #define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
-#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove more survival than this */
-#define NEAR_AGE    2.5	 /* times as old */
+#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove that S is above this */
+#define NEAR_AGE    2.5	 /* an age is near to another if it is less than this many times as old */
 
 /* --- ages --- */
 
@@ -44,8 +44,8 @@ static double class_begin(int class)
 
 /* --- curves --- */
 
-/* The value at an age. It is linear between the ends of classes, whose values are given, and has
- * the value `zero` at age 0. */
+/* Returns a curve's value at an age. The curve has the value ends[k] at the end of class k, and
+ * `zero` at age 0. It is linear between these ages. */
 static double at_age(const double ends[SURVIVAL_CLASSES], double zero, double age)
 {
 	int k = survival__age_class(age);
@@ -74,8 +74,8 @@ static void integrate(struct survival *s)
 }
 
 /* Blocks of some ages are never watched: at the end of a window they are younger, and when the next
- * one begins they are older. At such ages, S is only known to lie between its values before and
- * after. Returns the largest error of the integral that follows from this, seconds. */
+ * window begins they are older. At these ages, S is only known to lie between its values before and
+ * after. Returns the largest error of the integral of S that can follow, seconds. */
 static double error_of_area(const struct survival *s)
 {
 	double error = 0;
@@ -87,7 +87,7 @@ static double error_of_area(const struct survival *s)
 		while (next < SURVIVAL_CLASSES && !s->seen[next])
 			next++;
 		if (next == k || next == SURVIVAL_CLASSES)
-			continue; /* this age was watched, or no older one was */
+			continue; /* this age was watched, or no older age was */
 		from = class_begin(k);
 		to = survival__class_end(next - 1);
 		before = k ? s->s[k - 1] : 1;
@@ -135,7 +135,8 @@ enum sum {
 	SUMS,
 };
 
-/* Spreads the youngest class over classes 0 to last, each by its share of the ages. */
+/* Spreads what was seen in the youngest class over the classes 0 to `last`. Each class gets a part
+ * in proportion to the width of its ages. */
 static void add_young(const struct survival_ages *a, int last, double per_alloc_s,
 		      double (*sum)[SURVIVAL_CLASSES])
 {
@@ -148,9 +149,9 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 	}
 }
 
-/* Adds up all groups but one. Times in calls that allocate become seconds of the clock by which
- * blocks end. In the window of its birth, a block is `slowed` times as old by the wall clock as by
- * the process's own clock. */
+/* Adds up all groups but number `without`. Times that are counted in calls that allocate become
+ * seconds of the clock by which blocks end. In the window of its birth, a block is `slowed` times
+ * as old by the wall clock as by the process's own clock. */
 static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
@@ -182,10 +183,10 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 	}
 }
 
-/* The rate m of frees at an address, per second. pairs: of an address and a window; frees: those of
- * them with at least one free. If frees come at random, a window of t seconds has none with the
- * chance exp(-m t). If all pairs had a free, m would be infinite. So their share is taken to be at
- * most 0.99. */
+/* Returns the rate m of frees at an address, per second. pairs: pairs of an address and a window.
+ * frees: pairs with at least one free. If frees come at random, a window of t seconds has no free
+ * with the chance exp(-m t). If all pairs had a free, m would be infinite. So the share of pairs
+ * with a free is taken to be at most 0.99. */
 static double free_rate(double pairs, double exposed, double frees)
 {
 	double share = fmin(frees / pairs, 0.99);
@@ -197,34 +198,36 @@ static double free_rate(double pairs, double exposed, double frees)
 struct ends {
 	double s[SURVIVAL_CLASSES];	/* S by the renewal equation */
 	double least[SURVIVAL_CLASSES]; /* S cannot be less */
-	bool known;			/* frees tell of ages beyond the windows of birth, */
-	double known_s;			/* up to this age */
+	bool known;			/* frees tell of ages beyond the windows of birth */
+	double known_s;			/* the oldest of these ages */
 };
 
 /* How often something ends, by class of age, per second. */
 struct hazards {
 	double rate[SURVIVAL_CLASSES];
-	/* The first n_young classes are known from windows of birth: their rates are those of
-	 * blocks. The rates of later classes are those of frees at an address. */
+	/* The rates of the first n_young classes are known from windows of birth: they are those at
+	 * which blocks end. The rates of later classes are those of frees at an address. */
 	int n_young;
-	bool known;	/* frees tell of ages beyond the windows of birth, */
-	double known_s; /* up to this age */
+	bool known;	/* frees tell of ages beyond the windows of birth */
+	double known_s; /* the oldest of these ages */
 };
 
 /* Finds the rates. last: the class of the run's length.
  *
  * Few frees say little about one age. But neighbouring classes of age have similar rates. So each
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
- * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as the time in
- * which one event is expected at the mean rate of all ages. Two other priors were worse. The mean
- * of the first was the mean rate of all ages. But most addresses that are watched at old ages are
- * never used again. With this prior, buffers that live for some milliseconds seemed to live for
- * seconds. The second was Jeffreys' prior, which adds half an event to the first rate. With this
- * prior, the half per cent of a stack's blocks that leaked seemed to be freed.
+ * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as an
+ * observation for the time in which one event is expected at the mean rate of all ages. Two other
+ * priors were worse. The mean of the first was the mean rate of all ages. But most addresses that
+ * are watched at old ages are never used again. With this prior, buffers that live for some
+ * milliseconds seemed to live for seconds. The second was Jeffreys' prior, which adds half an event
+ * to the first rate. With this prior, the half per cent of a stack's blocks that leaked seemed to
+ * be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
- * such an age is the mean of the rate before and the rate after. The rate before is that of the
- * last decade of ages in the window of birth. */
+ * this age is the mean of the rates at the nearest watched ages, the younger and the older one. If
+ * the younger age is of the window of birth, its rate is taken over the last decade of ages
+ * there. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -232,7 +235,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 	bool seen[SURVIVAL_CLASSES] = {};
 
 	*ret = (struct hazards){};
-	/* the window of birth is better evidence, as long as enough was watched in it */
+	/* the window of birth is the better evidence, up to the age at which too little was watched
+	 * in it */
 	while (ret->n_young <= last && sum[WATCHED][ret->n_young] > 0 &&
 	       sum[WATCHED][ret->n_young] >= 0.2 * sum[EXPOSED][ret->n_young]) {
 		int k = ret->n_young++;
@@ -302,13 +306,14 @@ static double step_width(int step)
 	return (survival__class_end(step / PARTS) - class_begin(step / PARTS)) / PARTS;
 }
 
-/* Where in steps an age lies. */
+/* The step in which an age lies, and where in the step. */
 struct place {
 	int step;
-	double part; /* 0 at its beginning, 1 at its end */
+	double part; /* 0 at the step's beginning, 1 at its end */
 };
 
-/* For each step j <= i: the age, at the end of step i, of blocks born in the middle of step j. */
+/* Returns a place for each step j <= i: that of the age which blocks born in the middle of step j
+ * have at the end of step i. */
 static const struct place *places_of(int i)
 {
 	static struct place places[STEPS][STEPS];
@@ -336,13 +341,13 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 }
 
 /* Later windows tell only of blocks that were alive at the end of the window of their birth. So
- * beyond young ages, the equation is solved for the remaining lives of these blocks. For their
- * successors whole lives count. last: the class of the run's length. */
+ * beyond young ages, the equation is solved for the remaining lives of these blocks. Their
+ * successors enter it with whole lives. last: the class of the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
-	/* shares that end in each step: of all blocks, and of those that outlive the window of
-	 * birth */
+	/* by step, the share of blocks that end in it: of all blocks, and of those that outlive the
+	 * window of their birth */
 	double ended[STEPS], rest_ended[STEPS] = {};
 	double m[STEPS + 1] = {}; /* M at the beginnings of steps */
 	double f = 0, rest = 0, frees = 0, left = t->left;
@@ -356,7 +361,7 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 		double width = step_width(i), successors = 0, of_rest = 0, self, before = f;
 		const struct place *places = places_of(i);
 
-		m[i + 1] = m[i]; /* until it is known */
+		m[i + 1] = m[i]; /* until M is known there */
 		for (int j = 0; j < i; j++) {
 			double since = at_place(m, &places[j]);
 
@@ -391,8 +396,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 	}
 }
 
-/* The nearest sequence that never rises, by pooling neighbours that do (Ayer and others, Annals of
- * Mathematical Statistics 26, 1955). */
+/* Replaces the values by the nearest sequence that never rises: neighbours that rise get their
+ * common mean (Ayer and others, Annals of Mathematical Statistics 26, 1955). */
 static void pool_rising(double *value, const double *weight, int n)
 {
 	double mean[SURVIVAL_CLASSES], sum[SURVIVAL_CLASSES];
@@ -418,7 +423,8 @@ static void pool_rising(double *value, const double *weight, int n)
 			value[at++] = mean[b];
 }
 
-/* S at the end of the class that holds the last known age: the line up to that age is extended. */
+/* Returns S at the end of the class that holds the last known age: extends the line that leads to
+ * this age. */
 static double end_of_last(int class, double age, double value, const double s[SURVIVAL_CLASSES])
 {
 	double begin = class_begin(class), before = class ? s[class - 1] : 1;
@@ -431,8 +437,8 @@ static double end_of_last(int class, double age, double value, const double s[SU
 		    before);
 }
 
-/* S by contents, at the ends of classes. by_ends[]: S by ends, for ages at which no contents were
- * compared. false: no contents can be used at any age. */
+/* Finds S by contents, at the ends of classes. by_ends[]: S by ends, for ages at which no contents
+ * were compared. false: contents can be used at no age. */
 static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
 			   const double by_ends[SURVIVAL_CLASSES], double s[SURVIVAL_CLASSES],
 			   double *ret_known_s)
@@ -452,10 +458,10 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is
-	 * the value by ends plus the difference of contents to ends. The difference changes along a
-	 * straight line from the one age to the other. If the two are far apart, it is a straight
-	 * line over the logarithm of the age. */
+	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is (S
+	 * by ends) + (the difference between the values by contents and by ends). This difference
+	 * changes along a straight line from the one age to the other. If the two ages are far
+	 * apart, the line is straight over the logarithm of the age. */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
 		double end = survival__class_end(k), part, before, after;
 
@@ -480,8 +486,8 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 	return true;
 }
 
-/* Do contents change while blocks live? Then more contents differ than blocks can have ended.
- * least[]: S cannot be less, as far as frees tell. */
+/* Do contents change while blocks live? If they do, more contents differ than blocks can have
+ * ended. least[]: lower bound of S, as far as frees tell. */
 static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVIVAL_CLASSES],
 		       const double alike[SURVIVAL_CLASSES])
 {
@@ -497,15 +503,15 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVI
 	return more > CONTRADICTS * all;
 }
 
-/* The upper limit of a Poisson mean, with 97.5 %, where n events were seen (Garwood, Biometrika 28,
- * 1936). */
+/* Returns the upper limit, with 97.5 %, of a Poisson mean of which n events were seen (Garwood,
+ * Biometrika 28, 1936). */
 static double most_events(double n)
 {
 	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
 }
 
-/* Frees at addresses, and for how long these were watched, seconds: in windows after the window of
- * birth. An address in use sees one free per block. */
+/* In windows after the window of birth: the number of frees at addresses, and for how many seconds
+ * addresses were watched, all added up. An address in use sees one free per block. */
 struct address_frees {
 	double n, seconds;
 };
@@ -534,9 +540,9 @@ static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct addr
 	return is_mutated(sum, least, alike);
 }
 
-/* Contents show how long blocks live on average, and so how often an address that is always in use
- * is freed. Are most of these frees missing? Some are, because some addresses are not used again.
- * s[]: S by contents */
+/* Contents show how long blocks live on average. This tells how often an address that is always in
+ * use is freed. Are most of these frees missing? Some always are, because some addresses are not
+ * used again. s[]: S by contents. */
 static bool frees_are_missing(const struct address_frees *f, const double s[SURVIVAL_CLASSES],
 			      double length_s)
 {
@@ -550,11 +556,11 @@ static bool frees_are_missing(const struct address_frees *f, const double s[SURV
 /* Both kinds of evidence. */
 struct evidence {
 	double sum[SUMS][SURVIVAL_CLASSES];
-	double alike[SURVIVAL_CLASSES]; /* share of ended blocks that contents do not show */
+	double alike[SURVIVAL_CLASSES]; /* share of ended blocks whose end contents do not show */
 	struct ends ends;
-	double contents[SURVIVAL_CLASSES]; /* S by contents, */
-	double contents_known_s;	   /* up to that age, */
-	bool compared;			   /* if any could be compared */
+	double contents[SURVIVAL_CLASSES]; /* S by contents, if `compared` */
+	double contents_known_s;	   /* the oldest age at which contents were compared */
+	bool compared;			   /* contents could be compared at some age */
 	bool by_contents;		   /* contents are used, not ends */
 	bool doubtful;			   /* ends contradict contents, but not surely */
 };
@@ -592,8 +598,8 @@ static void weigh(const struct survival_ages *groups, size_t n, int without,
 /* Finds a lower bound of S at the upper bounds of the classes, from the number of events seen. It
  * is the larger of two bounds. The first assumes two rates of events: one in the window in which a
  * block was born, and one in later windows up to the age. Both are the highest rates that the
- * numbers of events allow. The other comes from the
- * contents of blocks of that age or older. */
+ * numbers of events allow. The second bound comes from the contents of blocks of that age or
+ * older. */
 static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
 {
 	double ended = 0, watched = 0, frees = 0, exposed = 0, older = 0, young = 0;
@@ -621,9 +627,9 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 	}
 }
 
-/* Finds a lower bound of S for each class: the lowest value that find_sure()'s bound and S by ends
- * have in this class or a younger one. contents: S by contents counts as well, if contents were
- * compared. */
+/* Finds a lower bound of S for each class: the lowest value that find_sure()'s bound has in this
+ * class or a younger one. S by ends counts as well, unless contents are used in its place.
+ * contents: S by contents counts as well, if contents were compared. */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])
 {

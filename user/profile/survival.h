@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For how long a stack's blocks live, from windows (profile/windowed.h): short stretches of time in
- * which the process was watched.
+/* Estimates for how long a stack's blocks live, from windows (profile/windowed.h): short stretches
+ * of time in which the process was watched.
  *
  * S(a) is the share of a stack's bytes that live for a seconds or longer, and F = 1 - S. Two kinds
  * of evidence are counted by age (struct survival_ages).
@@ -24,10 +24,10 @@
  *  same if its successor has equal contents. With the chance q of equal contents, U = S + (1 - S)
  *  q. Where q is small, contents are the more precise evidence. But even where blocks differ much,
  *  a successor may have the contents of the block before it for a while. An example is a header
- *  that points to a buffer, where both are freed and allocated together. So q is the larger of the
- *  chance for any two blocks and a share by age (alike and missed in struct windowed_stack).
- *  Contents that change while the block lives make U too small. But S is at least 1 - M: contents
- *  that contradict this are not used. */
+ *  that points to a buffer, where both are freed and allocated together. So q is the larger of two
+ *  members of struct windowed_stack: `alike`, the chance for any two blocks, and `missed`, a share
+ *  by age. Contents that change while the block lives make U too small. But S is at least 1 - M:
+ *  contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -36,24 +36,26 @@
 
 #include "profile/parts.h"
 
-#define SURVIVAL_CLASSES 61 /* of ages: up to 10 us, then six a decade, the last up to 10^5 s */
+/* Classes of ages. The first is of ages up to 10 us. Then six per decade follow, up to 10^5 s. */
+#define SURVIVAL_CLASSES 61
 
 /* The class of an age in seconds (>= 0), and the end of a class. */
 int survival__age_class(double age_s);
 double survival__class_end(int class);
 
-/* What was seen by age, in bytes (of sampled blocks, weighted by 1/p). Times are counted in calls
- * that allocate, which are a window's clock (profile/windowed.h). */
+/* What was seen of blocks, by their age, in bytes (of sampled blocks, weighted by 1/p). Times are
+ * counted in calls that allocate, which are a window's clock (profile/windowed.h). */
 struct survival_ages {
-	/* In the window of birth: bytes times calls while the blocks lived; bytes that ended. */
+	/* In the window of a block's birth. watched: bytes, times the calls while they lived.
+	 * ended: bytes that ended. */
 	float watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-	/* In later windows: pairs of a block and a window; pairs times the window's calls that
-	 * allocate; pairs with a free at the block's address. */
+	/* In later windows. pairs: pairs of a block and a window. exposed: these pairs, times the
+	 * window's calls that allocate. frees: pairs with a free at the block's address. */
 	float pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
-	/* Contents: bytes of all blocks that were due to be compared, and of those that were found
-	 * unchanged. */
+	/* Contents. looked: bytes of all blocks that were due to be compared. same: bytes of those
+	 * that were found unchanged. */
 	float looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
-	float looked_at[SURVIVAL_CLASSES]; /* sum of the ages of compared blocks, times bytes */
+	float looked_at[SURVIVAL_CLASSES]; /* sum of age times bytes, of compared blocks */
 };
 
 enum survival_evidence {
@@ -66,10 +68,11 @@ enum survival_evidence {
 /* S at the upper bounds of the classes of age. */
 struct survival {
 	double s[SURVIVAL_CLASSES];
-	double area[SURVIVAL_CLASSES]; /* integral of S from 0 to there, seconds */
+	double area[SURVIVAL_CLASSES]; /* integral of S from 0 to the class's upper bound,
+				        * seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	double area_error; /* error of the integral by ages at which no block was watched,
-			    * seconds */
+	double area_error; /* error of the integral, seconds, because no block was watched at some
+			    * ages */
 	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
 	/* Contents show shorter lives than frees do, and so few frees were seen that either may be
@@ -77,10 +80,10 @@ struct survival {
 	bool doubtful;
 };
 
-/* The time for which half of a stack's bytes live at least. 0: not known; infinite: longer than
- * anybody watched. */
+/* The age that half of a stack's bytes reach. 0: not known; infinite: older than any age that was
+ * watched. */
 struct half_life {
-	double s, low_s, high_s; /* seconds; low and high: its interval */
+	double s, low_s, high_s; /* seconds; low_s, high_s: the interval of s */
 };
 
 /* What else survival__solve() needs to know about a stack. */
@@ -96,9 +99,9 @@ struct survival_terms {
 	const float *missed;
 	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
-	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is taken, if there is any.
-	 * SURVIVAL_LEAST: S is the lower bound of survival__lowest(), by contents only if contents
-	 * are not surely wrong */
+	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is used, if there is any.
+	 * SURVIVAL_LEAST: S is the lower bound of survival__lowest(). Contents count in it only if
+	 * they contradict frees, but not surely (`doubtful`) */
 	enum survival_evidence only;
 };
 
@@ -107,9 +110,10 @@ struct survival_terms {
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
 
-/* A lower bound of S at the upper bounds of the classes, from all groups. The bound follows from
- * the number of events, because windows without events do not differ, so that their spread says
- * nothing. The bound is also at most S by contents, even if frees contradict contents. */
+/* Finds a lower bound of S at the upper end of each class, from all groups. The bound follows from
+ * the number of events, not from the spread between windows: windows without events do not differ,
+ * so their spread says nothing. The bound is also at most S by contents, even if frees contradict
+ * contents. */
 void survival__lowest(const struct survival_ages *groups, size_t n,
 		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 

@@ -53,7 +53,7 @@ static int by_tid(const void *tid, const void *thread)
 	return (a > b) - (a < b);
 }
 
-/* Index of the thread; n_threads: the profile does not have it. */
+/* Returns the index of the thread; n_threads: the profile does not have it. */
 static size_t find_thread(const struct profile *profile, uint32_t tid)
 {
 	const struct profile_thread *found =
@@ -107,8 +107,8 @@ static int name_pools(const struct profile *profile, struct pools *pools, size_t
 	return 0;
 }
 
-/* A thread's part of a stack. Only the thread's own samples tell how large this part is, which adds
- * variance. */
+/* Estimates a thread's part of a stack. Only the thread's own samples tell how large this part is.
+ * This adds variance. */
 static struct estimate live_of(const struct profile_site *site,
 			       const struct profile_site_thread *held)
 {

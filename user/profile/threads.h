@@ -18,31 +18,30 @@ struct pool {
 	size_t n_threads;
 	uint32_t tid;		 /* of its first thread */
 	double allocated, owned; /* owned: live at the end */
-	/* owned, as an estimate. Its error has two parts: the error of each stack's live bytes, and
-	 * the error of dividing them among threads */
+	/* `owned` as an estimate. The error has two parts: the error of each stack's live bytes,
+	 * and the error of dividing these bytes among threads */
 	struct estimate live;
-	double freed_self;	/* freed by the thread that allocated the memory */
-	double freed_by_others; /* of what its threads allocated, freed by other threads, also by
-				 * those of the same pool */
-	double freed_of_others; /* of what other threads allocated, freed by its threads */
+	double freed_self;	/* freed by the same thread of the pool that allocated it */
+	double freed_by_others; /* allocated by the pool's threads, freed by any other thread, also
+				 * by one of the same pool */
+	double freed_of_others; /* allocated by any other thread, freed by one of the pool's */
 };
 
 /* Writes the name of a thread's pool (the thread's name has at most 15 bytes) to `to`, which has
- * POOL_NAME bytes.
- * Each number becomes a '#', except within a word ("worker-12" and "worker-3" are "worker-#", "h2o"
- * is itself). */
+ * POOL_NAME bytes. Each number becomes a '#', except within a word ("worker-12" and "worker-3"
+ * become "worker-#", "h2o" stays "h2o"). */
 void pool__name(const char *thread, char *to);
 
 struct pools {
 	/* descending by what they own, then by what they allocated, then by tid */
 	struct pool *list;
 	size_t n;
-	/* [owner][freer], bytes, of the first POOLS_PAIRED pools; the last row and column are all
-	 * other pools together */
+	/* [owner][freer]: bytes that pool number `owner` allocated and pool number `freer` freed,
+	 * for the first POOLS_PAIRED pools. The last row and column are all other pools together */
 	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1];
 };
 
-/* 0 or -ENOMEM. Clear the pools in both cases. */
+/* Makes the pools of a profile's threads. 0 or -ENOMEM. Clear the pools in both cases. */
 int pools__make(const struct profile *profile, struct pools *ret);
 void pools__clear(struct pools *pools);
 

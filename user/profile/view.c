@@ -16,7 +16,8 @@
 #define NO_FILE	 "(no file)"
 #define NO_RULE	 "(no rule)"
 #define NO_STACK "[no stack]"
-/* Bytes of a stack beyond those of its threads are rounding, up to this share of the stack. */
+/* If the bytes of a stack exceed those of its threads by no more than this share of the stack, the
+ * excess is rounding. */
 #define ROUNDING 1e-6
 
 static const char *const weight_names[PROFILE_WEIGHTS] = {"live",  "objects", "allocated",
@@ -177,7 +178,7 @@ static int name_process(struct profile_view *view, const struct profile *profile
 	return rc;
 }
 
-/* Adds a location for each root after those of the profile, and one for stacks without
+/* Adds locations behind those of the profile: one for each root, and one for stacks without
  * locations. */
 static int add_locations(struct profile_view *view, const struct profile *profile)
 {
@@ -212,7 +213,7 @@ static int add_locations(struct profile_view *view, const struct profile *profil
 
 /* --- stacks --- */
 
-/* Writes the site's stack, then its root, to `to`. Returns the end. */
+/* Writes the site's stack, then its root, to `to`. Returns the end of what was written. */
 static uint32_t *put_stack(const struct profile_view *view, const struct profile_site *site,
 			   size_t n_locations, uint32_t root, uint32_t *to)
 {
@@ -240,7 +241,7 @@ static uint32_t *add_site(struct profile_view *view, const struct profile *profi
 	return to;
 }
 
-/* Adds a site for each thread's part of `site`, and one for the part of no known thread. */
+/* Adds a site for each thread's part of `site`, and one for the part that no known thread holds. */
 static uint32_t *add_by_thread(struct profile_view *view, const struct profile *profile,
 			       const struct profile_site *site, enum profile_weight weight,
 			       const uint32_t *of, uint32_t *to)
@@ -302,7 +303,8 @@ static int add_sites(struct profile_view *view, const struct profile *profile,
 	return 0;
 }
 
-/* A file with one stack and a thousand threads is short, but its text by thread would be long. */
+/* Refuses a profile that would be too long if written out by thread. The file of one stack and a
+ * thousand threads is short, but its text by thread is long. */
 static int check_written(const struct profile *profile)
 {
 	struct profile_extent written;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A profile as the user wants to see its stacks. Stacks may be weighed by another figure than live
- * bytes, and each stack may get a root frame that names its thread, process or module. A view is a
- * profile itself. It is for encoders that show stacks by weight: collapsed files, flame graphs,
- * trees (encode/encode.h). */
+/* Makes a view of a profile, in which stacks are as the user wants to see them. Stacks may be
+ * weighed by another figure than live bytes, and each stack may get a root frame that names its
+ * thread, process or module. A view is a profile itself. It is for encoders that show stacks by
+ * weight: collapsed files, flame graphs, trees (encode/encode.h). */
 #ifndef MEMTRACE_PROFILE_VIEW_H
 #define MEMTRACE_PROFILE_VIEW_H
 
@@ -13,14 +13,15 @@
 /* The frame at the root of each stack. */
 enum profile_root {
 	ROOT_NONE,
-	ROOT_THREAD,  /* who allocated: "main", "worker-#" (all threads that have a number there) */
+	ROOT_THREAD,  /* who allocated: "main", or "worker-#" for all threads with a number in place
+		       * of '#' */
 	ROOT_PROCESS, /* "comm (pid)" */
 	/* the mapped file of the first function that is not the allocator's, or the component */
 	ROOT_MODULE,
 	PROFILE_ROOTS
 };
 
-/* "live", ...; "", "thread", ...: what options call them. */
+/* The names that options use: "live", ... for weights, and "", "thread", ... for roots. */
 const char *profile_weight__name(enum profile_weight weight);
 const char *profile_root__name(enum profile_root root);
 
@@ -28,8 +29,8 @@ const char *profile_root__name(enum profile_root root);
 struct view_options {
 	enum profile_weight weight;
 	enum profile_root root;
-	const struct modules *modules; /* ROOT_MODULE: the root is a component of these; NULL: a
-				        * file */
+	const struct modules *modules; /* for ROOT_MODULE: the root is a component of these; NULL:
+				        * the root is a mapped file */
 };
 
 /* Do the options change anything? */
@@ -38,9 +39,10 @@ static inline bool view_options__any(const struct view_options *options)
 	return options->weight != WEIGHT_LIVE || options->root != ROOT_NONE;
 }
 
-/* view_options__contradiction(): why no profile can be shown with these options.
- * view_options__refusal(): the same, or why this profile cannot be shown with them, mostly because
- * it lacks the figures. Text for people; NULL: it can be shown. */
+/* view_options__contradiction() tells why no profile can be shown with these options.
+ * view_options__refusal() tells the same, or why this profile cannot be shown with them, mostly
+ * because it lacks the figures. Both return text for people, or NULL if nothing speaks against the
+ * options. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);
@@ -58,9 +60,9 @@ struct profile_view {
 };
 
 /* Makes the view of a sorted, symbolized profile for which view_options__refusal() is NULL. The
- * view's sites are in no order, and may have a stack more than once. 0; -ENOMEM; -EFBIG: by thread,
- * its stacks come to more than PROFILE_MAX_WRITTEN_FRAMES or _BYTES. Clear the view in all
- * cases. */
+ * view's sites are in no order, and may have a stack more than once. 0; -ENOMEM; -EFBIG: the view
+ * is by thread, and its stacks come to more than PROFILE_MAX_WRITTEN_FRAMES or
+ * PROFILE_MAX_WRITTEN_BYTES. Clear the view in all cases. */
 int profile_view__init(struct profile_view *view, const struct profile *profile,
 		       const struct view_options *options);
 void profile_view__clear(struct profile_view *view);

@@ -13,7 +13,7 @@
 
 #define WHY_UNKNOWN UINT64_MAX
 
-/* Losses. X(member, name); numbers.md says what each counts. */
+/* Losses: X(member, name). numbers.md says what each loss counts. */
 #define WHY_LOSSES(X)                                                                              \
 	X(RESYNCS, "heap_resyncs")                                                                 \
 	X(UNKNOWN, "heap_unknown_bytes")                                                           \
@@ -36,12 +36,13 @@ enum why_loss {
 		WHY_N_LOSSES
 };
 
-/* Leaks whose heads have the same size. Sizes are usable bytes. */
+/* Leaks whose heads have the same size. The head of a leak is the block that leads to the others.
+ * Sizes are usable bytes. */
 struct why_leak {
 	uint64_t size;		/* of each head */
-	uint64_t leaks;		/* heads */
-	uint64_t circles;	/* of these, the heads that are in a circle of blocks */
-	uint64_t blocks, bytes; /* with the heads */
+	uint64_t leaks;		/* number of heads */
+	uint64_t circles;	/* number of heads that are in a circle of blocks */
+	uint64_t blocks, bytes; /* of the heads, and of the blocks that they lead to */
 	uint64_t example;	/* address of one head */
 };
 
@@ -52,9 +53,9 @@ struct why_step {
 	/* offset of the pointer to the next step, within the block; WHY_UNKNOWN: it differs, or
 	 * there is no next step */
 	uint64_t off;
-	bool chain; /* blocks of this size, one after the other */
-	/* C++ class of the block, demangled; of a chain: of its first and its last block. Owned by
-	 * the report. NULL: no class is known */
+	bool chain; /* several blocks of this size, one after the other */
+	/* C++ class of the block, demangled; for a chain, the class of its first and last block.
+	 * Owned by the report. NULL: no class is known */
 	const char *type;
 };
 
@@ -79,22 +80,23 @@ struct why_report {
 
 	unsigned int scans;
 	double seconds;		  /* from the start of the first scan to the end of the last */
-	double scan_s;		  /* the longest */
-	double pause_s;		  /* time for which the process was stopped; NaN: it was not */
+	double scan_s;		  /* of the longest scan */
+	double pause_s;		  /* time for which the process was stopped; NaN: it was not
+				   * stopped */
 	bool registers;		  /* the registers of threads were known */
 	uint64_t running_threads; /* threads whose stack pointers were not known */
 	uint64_t table_bytes;	  /* memory for the tables of the scan that needed most */
 	uint64_t losses[WHY_N_LOSSES];
-	char doubt[160]; /* why no block can be called lost; "": blocks can be */
+	char doubt[160]; /* why no block can be called lost; "": blocks can be called lost */
 
 	uint64_t lost_blocks, lost_bytes;
 	struct why_leak *leaks; /* by bytes, descending; owned */
 	size_t n_leaks;
 
-	bool asked; /* somebody asked who holds certain blocks */
+	bool asked; /* the user asked who holds certain blocks */
 	/* usable bytes of the blocks that were asked for by size; 0: none were */
 	uint64_t asked_size;
-	uint64_t missing; /* addresses at which no block is in use */
+	uint64_t missing; /* addresses that were asked for, but where no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
 	/* blocks that the last full scan did not reach, and that are not called lost: either
@@ -112,7 +114,7 @@ const char *why_loss__name(enum why_loss loss);
 
 /* --- of a run: who holds the blocks of stacks that grow --- */
 
-#define SITE_HOLDERS 5 /* the most holders that are kept of a stack */
+#define SITE_HOLDERS 5 /* at most so many holders are kept for a stack */
 
 /* A way in which blocks of a stack are held. */
 struct site_holder {
@@ -138,10 +140,11 @@ struct site_why {
 
 void site_why__free(struct site_why *why);
 
-/* How the process was searched, after its run. Free with profile_why__free(). */
+/* How the process was searched after the run. Free with profile_why__free(). */
 struct profile_why {
-	char *failed; /* why there is no answer, in words; NULL: there is one; owned */
-	char *doubt;  /* why no block is called lost, in words; NULL: blocks can be; owned */
+	char *failed; /* why there is no answer, in words; NULL: there is an answer; owned */
+	char *doubt;  /* why no block is called lost, in words; NULL: blocks can be called lost;
+		       * owned */
 	uint32_t scans;
 	double seconds;
 	bool no_registers; /* the registers of threads were not known */
@@ -149,12 +152,14 @@ struct profile_why {
 
 void profile_why__free(struct profile_why *why);
 
-/* "chain of [88-byte block] +0x10", "[Item, 88 bytes]". Long names of classes are cut. */
+/* Writes a step as text: "chain of [88-byte block] +0x10", "[Item, 88 bytes]". Long names of
+ * classes are cut. */
 #define WHY_STEP_TEXT 160
 void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT]);
 
-/* "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte block]". The root's name
- * comes from the target and is not made printable. NULL: out of memory. */
+/* Returns a row as text: "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte
+ * block]". The root's name comes from the target process and is not made printable. NULL: out of
+ * memory. */
 char *why_row__text(const struct why_row *row);
 
 /* Merges rows that differ only in offsets, and sorts them by blocks, descending. Before the call,
@@ -171,8 +176,8 @@ struct profile;
 
 /* Makes a profile whose stacks are the paths: the root is the outermost frame, the block that is
  * held is the leaf. Lost blocks have a root of their own. Below it they are grouped by the size of
- * the head, the block that leads to the others. The weights are live bytes; they are estimates if
- * not all paths were followed. Free with profile__free(). 0 or -ENOMEM. */
+ * the head, the block that leads to the others. The stacks' weights are live bytes. These are
+ * estimates if not all paths were followed. Free with profile__free(). 0 or -ENOMEM. */
 int why_report__paths(const struct why_report *report, struct profile **ret);
 
 void why_report__clear(struct why_report *report);

@@ -15,7 +15,7 @@ static int add_step(struct drawing *d, const struct why_step *step)
 	return drawing__add_frame(d, name);
 }
 
-/* seen: the share of held blocks whose paths were followed. */
+/* Draws a row as a stack. seen: the share of held blocks whose paths were followed. */
 static int draw_row(struct drawing *d, const struct why_row *row, double seen)
 {
 	_cleanup_free_ char *root = NULL;

@@ -7,8 +7,8 @@
 
 #include "profile/windowed_strata.h"
 
-#define MOSTLY	  0.5  /* of the run */
-#define MOST_LOST 0.99 /* of what a stretch held: with more, the rate of losses would be infinite */
+#define MOSTLY	  0.5  /* of the run: more than this share is most of it */
+#define MOST_LOST 0.99 /* share that a stretch loses at most: 1 would make the rate infinite */
 
 double windowed_born__trust(const struct windowed_born *born)
 {
@@ -21,10 +21,10 @@ double windowed_born__trust(const struct windowed_born *born)
 
 /* The figures of a stack from one choice of windows. */
 struct figures {
-	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a
-				      * quarter of it */
+	double alloc, live, quarter; /* bytes: allocated in the run; live at its end; live after a
+				      * quarter of its wall time */
 	double recent;		     /* bytes allocated since that quarter */
-	/* S at a third, two thirds and all of the ages that are known */
+	/* S at 1/3, 2/3 and 3/3 of the oldest age for which it is known */
 	double thirds[3];
 	struct survival survival;
 	double older[WINDOWED_OLDER];
@@ -34,18 +34,20 @@ struct context {
 	const struct windowed_run *run;
 	const struct windowed_strata *strata;
 	const struct windowed_stack *stack;
-	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended,
-	 * those of all continuous strata up to it, and those lost since the one before it (struct
-	 * windowed_born) */
+	/* By stratum. rates: bytes allocated per second. For continuous strata, as in struct
+	 * windowed_born: left: bytes of the stratum that were alive at its end. held: bytes of all
+	 * continuous strata up to it that were held at its end. lost: bytes lost since the end of
+	 * the continuous stratum before it */
 	double *rates, *left, *held, *lost;
-	/* at which the bytes that live at a stretch's end are lost later, per second, as later
-	 * stretches show; and its upper limit */
+	/* the rate, per second, at which bytes that live at a stretch's end are lost later, as
+	 * later stretches show; and the upper limit of this rate */
 	double hazard, hazard_high;
-	/* how much windows count in what lives of the blocks born outside of stretches, 0..1:
-	 * LIVE */
+	/* weight of S, 0..1, in the live bytes that were born outside of stretches (LIVE in
+	 * windowed.h) */
 	double by_windows;
-	double kept; /* share of the bytes born in stretches that lives at the end of the run */
-	struct survival_terms terms; /* of survival, */
+	double kept; /* of the bytes born in stretches, the share that lives at the end of the
+		      * run */
+	struct survival_terms terms; /* of `survival` */
 	struct survival survival, cohort;
 };
 
@@ -69,7 +71,7 @@ static struct context context_of(const struct windowed_run *run,
 	};
 }
 
-/* The share of the run that lies outside continuous stretches. */
+/* Returns the share of the run that lies outside of continuous stretches. */
 static double unseen_share(const struct context *c)
 {
 	double sum = 0;
@@ -80,7 +82,7 @@ static double unseen_share(const struct context *c)
 	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
 }
 
-/* Bytes allocated outside continuous stretches. */
+/* Returns the bytes allocated outside of continuous stretches. */
 static double allocated_unseen(const struct context *c)
 {
 	double sum = 0;
@@ -91,7 +93,7 @@ static double allocated_unseen(const struct context *c)
 	return sum;
 }
 
-/* The last continuous stratum that was over at time t; strata->n: there was none. */
+/* Returns the last continuous stratum that was over at time t; strata->n: there was none. */
 static size_t last_stretch(const struct context *c, double t)
 {
 	size_t last = c->strata->n;
@@ -102,8 +104,9 @@ static size_t last_stretch(const struct context *c, double t)
 	return last;
 }
 
-/* Bytes held at the end of a continuous stratum that may have ended before, unseen (LIVE). The
- * address of such a block is freed again as often as that of a live one: then its end is known. */
+/* Returns an upper limit of the bytes that count as held at the end of a continuous stratum, but
+ * ended before, unseen (LIVE in windowed.h). The address of a block that ended unseen is freed
+ * again as often as that of a live block. From that free on, the block's end is known. */
 static double ended_unseen(const struct context *c, size_t last)
 {
 	double held = 0, allocated = 0, lost = 0;
@@ -123,8 +126,8 @@ static double ended_unseen(const struct context *c, size_t last)
 	return fmin(fmin(c->held[last] - c->left[last], allocated), lost);
 }
 
-/* The share of the bytes alive at a stretch's end that are left `age` seconds later; more than
- * 0. */
+/* Of the bytes alive at a stretch's end, returns the share that is left `age` seconds later. It is
+ * more than 0. */
 static double left_after(const struct context *c, double age)
 {
 	const struct survival *s = &c->cohort;
@@ -133,9 +136,9 @@ static double left_after(const struct context *c, double age)
 	return fmax(known ? survival__at(s, age) : exp(-c->hazard * age), 1e-9);
 }
 
-/* Of the bytes that each continuous stratum left, left_after() tells how many live when the last
- * one before time t is over. But that one knows what is held then: so this is the factor for all of
- * them. */
+/* left_after() estimates how many of the bytes that each continuous stratum left live at the end of
+ * the last continuous stratum before time t. But how many bytes are held at that end is known.
+ * Returns the factor by which the sum of the estimates must be multiplied to be what is held. */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);
@@ -150,13 +153,14 @@ static double held_share(const struct context *c, double t)
 	return sum > 0 ? (c->held[last] - ended_unseen(c, last) / 2) / sum : 1;
 }
 
-/* Integral of S over the ages that blocks born between from_s and to_s have at time t. */
+/* Returns the integral of S over the ages that blocks born between from_s and to_s have at time
+ * t. */
 static double area_of(const struct context *c, double t, double from_s, double to_s)
 {
 	return survival__area(&c->survival, t - from_s) - survival__area(&c->survival, t - to_s);
 }
 
-/* The share, at time t, of a stratum's live bytes that were born until to_s. */
+/* Of a stratum's bytes that live at time t, returns the share that was born until to_s. */
 static double older_part(const struct context *c, const struct stratum *h, double t, double to_s)
 {
 	double all = area_of(c, t, h->from_s, h->to_s);
@@ -167,9 +171,9 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 		       : (to_s - h->from_s) / (h->to_s - h->from_s);
 }
 
-/* Bytes of a continuous stratum, born until to_s, that live at time t. share: held_share() at t.
- * Within the stretch, S tells how many live. If S is not known, as many live as at its end. In both
- * cases no more live than were born. */
+/* Returns the bytes of a continuous stratum that were born until to_s and live at time t. share:
+ * held_share() at t. At times within the stretch, S tells how many live. If S is not known, as many
+ * live as at the end of the stretch. In both cases no more live than were born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {
@@ -184,7 +188,8 @@ static double live_of_stretch(const struct context *c, size_t i, double t, doubl
 	return fmin(c->left[i] * part, c->rates[i] * (to_s - h->from_s));
 }
 
-/* Live bytes at time t that are older than `age` then: of continuous strata, and of all others. */
+/* Finds the live bytes at time t that are older than `age` at that time: those of continuous
+ * strata, and those of all others. */
 static void live_parts(const struct context *c, double t, double age, double *ret_stretches,
 		       double *ret_others)
 {
@@ -239,7 +244,7 @@ static double allocated_since(const struct context *c, double from_s)
 	return sum;
 }
 
-/* Bytes that had ended by time t at the age `age` or younger. */
+/* Returns the bytes that had ended by time t, and were not older than `age` when they ended. */
 static double ended_by(const struct context *c, double t, double age)
 {
 	double young = fmin(age, t), all = allocated_since(c, 0),
@@ -262,7 +267,7 @@ static bool lives_are_known(const struct context *c)
 	       (c->stack->groups && c->stack->n_born && !(left > 0));
 }
 
-/* objects: number of objects per byte. */
+/* Sets r->ended and r->living. objects: number of objects per byte. */
 static void tell_ages(const struct context *c, double objects, struct windowed_result *r)
 {
 	double end = c->run->end_s, net = c->run->wall_s > 0 ? end / c->run->wall_s : 1;
@@ -282,9 +287,9 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 	}
 }
 
-/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982).
- * Only ages at which anything was seen are used. S never rises, so between two of these ages it is
- * between its values there. other: as of judge_growth(). */
+/* Sets r->half_life. Its interval has the ages at which S may be a half (Brookmeyer and Crowley,
+ * Biometrics 38, 1982). Only ages at which anything was seen are used. S never rises. So between
+ * two of these ages, S lies between its values at them. other: as in judge_growth(). */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   const struct figures *other, struct windowed_result *r)
 {
@@ -319,8 +324,9 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
-/* Fills gaps in what was counted by stratum: a stretch holds as much as the one before it if
- * nothing else was counted (NaN), and what was lost in windows was lost until the next stretch. */
+/* Fills gaps in what was counted by stratum. If nothing was counted for a stretch (NaN), it holds
+ * as much as the stretch before it. What was lost in windows is added to what the next stretch has
+ * lost. */
 static void fill_in(struct context *c)
 {
 	double held = 0, lost = 0;
@@ -337,9 +343,11 @@ static void fill_in(struct context *c)
 	}
 }
 
-/* The rate of a life table: of the bytes held at a stretch's end, a share p is lost until the next
- * one's end; -log(1 - p) divided by the time between. sample: what one sampled block stands for. If
- * no event is seen where 3 are expected, chance is to blame in 5 of 100 cases. */
+/* Sets hazard and hazard_high, by the rate of a life table: if the share p of the bytes held at a
+ * stretch's end is lost until the next stretch's end, the rate is -log(1 - p) / (the time between
+ * the two ends). The mean over all stretches is taken. sample: bytes that one sampled block stands
+ * for. hazard_high allows for 3 samples more: if 3 events are expected, chance lets none be seen in
+ * 5 of 100 cases. */
 static void set_hazard(struct context *c, double sample)
 {
 	double exposed = 0, since = 0, held = 0, events = 0, lost = 0;
@@ -363,7 +371,7 @@ static void set_hazard(struct context *c, double sample)
 					: 3 * sample / exposed;
 }
 
-/* The share of what was born in stretches that lives at the end of the run. */
+/* Of the bytes born in stretches, returns the share that lives at the end of the run. */
 static double kept_of_stretches(const struct context *c)
 {
 	double stretches, others, born = 0;
@@ -375,7 +383,8 @@ static double kept_of_stretches(const struct context *c)
 	return born > 0 ? fmin(stretches / born, 1) : 1;
 }
 
-/* only: the evidence that is taken; SURVIVAL_UNKNOWN: the better one */
+/* Finds the figures without the windows of group number `without`. only: the evidence that is used;
+ * SURVIVAL_UNKNOWN: the better one */
 static void figure(struct context *c, int without, enum survival_evidence only, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
@@ -438,7 +447,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
 }
 
-/* Bytes per second of the wall clock, in the last part of the run. */
+/* Returns growth in bytes per second of the wall clock, over the last part of the run. */
 static double growth_in(const struct windowed_run *run, const struct figures *f)
 {
 	double wall = WINDOWED_GROWTH_PART * run->wall_s;
@@ -446,8 +455,8 @@ static double growth_in(const struct windowed_run *run, const struct figures *f)
 	return wall > 0 ? (f->live - f->quarter) / wall : 0;
 }
 
-/* The limit of the series y[0] >= y[1] >= y[2], at equal distances, by Aitken's extrapolation. It
- * is exact for a + b q^i. */
+/* Returns the limit of a series by Aitken's extrapolation, from y[0] >= y[1] >= y[2] at equal
+ * distances. It is exact for the series a + b q^i. */
 static double limit_of(const double y[3])
 {
 	double first = y[0] - y[1], second = y[1] - y[2], q = first > 0 ? second / first : 1;
@@ -457,7 +466,8 @@ static double limit_of(const double y[3])
 	return q < 1 ? fmax(y[2] - second * q / (1 - q), 0) : 0;
 }
 
-/* The variance by sampling of what was allocated: in continuous strata, or in all others. */
+/* Returns the variance by sampling of the bytes allocated in continuous strata, or in all
+ * others. */
 static double sampling_variance(const struct context *c, bool continuous)
 {
 	const struct windowed_strata *s = c->strata;
@@ -474,7 +484,8 @@ static double sampling_variance(const struct context *c, bool continuous)
 	return sum;
 }
 
-/* What was counted last of all that stretches held; NULL: nothing. */
+/* Returns the stack's last element of a continuous stretch: the last count of what stretches held.
+ * NULL: there is none. */
 static const struct windowed_born *last_held(const struct context *c)
 {
 	for (size_t i = c->stack->n_born; i-- > 0;)
@@ -483,7 +494,8 @@ static const struct windowed_born *last_held(const struct context *c)
 	return NULL;
 }
 
-/* The variance by sampling of the bytes of stretches that live at the end. */
+/* Returns the variance by sampling of the bytes of stretches that live at the end of the run. live:
+ * these bytes. */
 static double held_variance(const struct context *c, double live)
 {
 	const struct windowed_born *held = last_held(c);
@@ -505,16 +517,17 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 /* The error of one figure. */
 struct error {
 	double variance; /* from the stack's own samples, and from the spread between windows */
-	/* standard error that all stacks share, because at times none of them was watched */
+	/* standard error that all stacks share, because at some times none of them was watched */
 	double common;
 };
 
-/* The error of one figure: the spread between windows, and what sampling adds in continuous
- * stretches. With too few windows, no spread is known, and the rest of the run may differ from the
+/* Finds the error of one figure: the spread between windows, and what sampling adds in continuous
+ * stretches. With too few windows no spread is known, and the rest of the run may differ from the
  * one window. The time outside of the window may then have twice as many bytes as the window says,
- * or none. If most of the run is outside, it may have as many bytes as the heap has room for.
- * lives: the figure is of live memory. Then blocks that lived when tracing stopped may have ended
- * since. If the time since then is as long as the traced time, all of them may have ended. */
+ * or none. If most of the run is outside, the time outside may have as many bytes as the heap has
+ * room for. lives: the figure is of live memory. In this case blocks that lived when tracing
+ * stopped may have ended since. If the time since then is as long as the traced time, all of them
+ * may have ended. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
@@ -546,8 +559,8 @@ static struct error error_of(const struct context *c, const double *values, doub
 	return (struct error){.variance = variance, .common = error};
 }
 
-/* Bytes allocated in the run, if windows stand for the rest of it by the wall clock. NaN: the
- * windows' lengths by the wall clock are not known. */
+/* Returns the bytes allocated in the run, if windows stand for the rest of the run by the wall
+ * clock. NaN: the windows' lengths by the wall clock are not known. */
 static double allocated_by_wall(const struct context *c)
 {
 	double bytes = 0, wall = 0;
@@ -567,8 +580,9 @@ double windowed__reach(double clock_error)
 	return expm1(2 * clock_error) / 2;
 }
 
-/* Where the net clock is uncertain, the wall clock may be as good. So the difference between the
- * figures by both clocks adds to the error. */
+/* Returns the error of allocated bytes that comes from the clock. Where the net clock is uncertain,
+ * the wall clock may be as good. So the difference between the figures by both clocks adds to the
+ * error. */
 static double clock_error_of_allocated(const struct context *c, double allocated)
 {
 	double apart = allocated_by_wall(c) - allocated;
@@ -577,7 +591,7 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 	       hypot(allocated, isfinite(apart) ? apart : 0);
 }
 
-/* By how much live bytes may be wrong because no window watches blocks of some ages. */
+/* Returns by how much live bytes may be wrong because no window watches blocks of some ages. */
 static double error_by_unseen_ages(const struct context *c, const struct figures *f)
 {
 	return c->run->end_s > 0 ? c->by_windows * f->alloc / c->run->end_s * f->survival.area_error
@@ -585,9 +599,9 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 }
 
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
- * lower than survival by frees. If too few frees were seen, either of the two may be right. And if
- * survival is known from frees, but few were seen, blocks may end much sooner. So the intervals
- * reach to the figures by the other survival. other: these figures.
+ * lower than survival by frees. If too few frees were seen, either survival may be right. If
+ * survival is known from frees, but few frees were seen, blocks may end much sooner. In both cases
+ * the intervals reach to the figures by the other survival. other: gets these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,
@@ -611,7 +625,7 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 
 /* --- growth --- */
 
-/* How many windows and stretches saw the stack allocate. */
+/* Returns how many windows and stretches saw the stack allocate. */
 static size_t n_allocating(const struct windowed_stack *stack)
 {
 	size_t n = 0;
@@ -621,7 +635,8 @@ static size_t n_allocating(const struct windowed_stack *stack)
 	return n;
 }
 
-/* other: the figures by the evidence that was not taken, or NULL: allow_for_doubt() */
+/* Sets r->growth. other: the result of allow_for_doubt(): the figures by the evidence that was not
+ * used, or NULL */
 static void judge_growth(const struct context *c, const struct windowed_process *process,
 			 const struct figures *all, const struct figures *other,
 			 struct windowed_result *r)
@@ -644,7 +659,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 			all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
-	/* chance may always have added or missed one sample */
+	/* by chance there may always be one sample too many or too few */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
 	error = fmax(windowed_strata__half_width(s, windowed_strata__jackknife(s, grown)), one);
 	r->growth.high = windowed_strata__at_worst(s, grown[0] + error, true);
@@ -658,7 +673,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	r->growth.low = windowed_strata__at_worst(s, least - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || n_allocating(c->stack) < WINDOWED_LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
-	/* the process must gain enough blocks for this growth */
+	/* the process must gain enough blocks for the stack's growth */
 	size = r->live_objects > 0 && r->live_bytes > 0
 		       ? r->live_bytes / r->live_objects
 		       : r->alloc_bytes / fmax(r->alloc_objects, 1);
@@ -690,7 +705,7 @@ static void tell_deficit(const struct context *c, double objects, struct windowe
 	}
 }
 
-/* objects: number of objects per byte that was allocated. */
+/* Returns the number of live objects. objects: number of objects per byte that was allocated. */
 static double live_objects(const struct context *c, double objects)
 {
 	const struct windowed_born *held = last_held(c);
@@ -718,8 +733,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		bytes += stack->born[i].bytes;
 		ret->samples += stack->born[i].samples;
 	}
-	/* All windows (g = 0) come last, so that c.survival is theirs in the end: tell_ages() and
-	 * others report it. */
+	/* The figures from all windows (g = 0) are made last, so that in the end c.survival is from
+	 * all windows: tell_ages() and other functions report it. */
 	for (int g = WINDOWED_GROUPS; g >= 0; g--) {
 		if (!g || strata->has_group[g - 1])
 			figure(&c, g - 1, stack->believed, &all[g]);

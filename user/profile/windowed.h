@@ -1,78 +1,81 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process holds, allocates and grows by, from windows: short stretches of time in which its
- * probes were in place. All printed figures of windowed runs follow from this one model.
+/* Estimates what a process holds, allocates and grows by, from windows: short stretches of time in
+ * which its probes were in place. All printed figures of windowed runs follow from this one model.
  *
  * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. A
  * process that does not run does not allocate, and one that probes slow down allocates less. All
- * seconds here are of that clock, from the run's start on, unless a name says wall.
+ * seconds here are seconds of net CPU time since the run's start, unless a name says wall.
  *
  * In a window that slows its process much, net time is a small difference of two large numbers. So
- * where its error is above CLOCK_ROUGH, all windows share one mean net time per call that
- * allocates. Each window then has net time in proportion to its calls. This mean is known better
- * than the net time of a single window. Its error cancels out where births and frees both depend on
- * it.
+ * where the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time
+ * per call that allocates. Each window then has net time in proportion to its calls. This mean is
+ * known better than the net time of a single window. The error of the mean cancels out where births
+ * and frees both depend on the mean.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
  * 3rd ed., chapters 5A and 9). Windows that follow each other make a stratum h of T_h seconds, of
- * which t_h lie in its windows. A stack that allocated b_h bytes in them allocates at the rate
+ * which t_h lie in its windows. A stack that allocated b_h bytes in these windows allocates at the
+ * rate
  *
  *	r_h = b_h / t_h,				allocated = sum over h of r_h T_h.
  *
- * A stretch of continuous tracing is a stratum of its own and stands for itself.
+ * A stretch of continuous tracing is a stratum of its own, and stands only for itself.
  *
  * SURVIVAL. S(a) is the share of a stack's bytes that live for a seconds or longer.
  * profile/survival.h tells how S is computed.
  *
  * ENDS. Most blocks end because of the process's own work: by its clock. Blocks that wait for a
  * timer, a disk or another host end by the wall clock, which windows do not slow. So a window has
- * more of these ends than its net time should have. It has as many as a longer window would: one
- * with the net time that the run has, on average, in the window's wall time. profile/balance.h
- * decides how the blocks of a stack end, from the number of blocks that windows lose. The blocks
- * that live when a window opens are taken to be a population in balance, born at the rate r. Of
- * these the window loses r * integral of (S(a) - S(infinity)), for a from 0 to the net time that
- * the run has, on average, in the window's wall time. Blocks that are born in the window and end
- * after it make the loss smaller.
+ * more of these ends than its net time should have. Let w be the net time that the run has, on
+ * average, in as much wall time as the window takes. The window has as many of these ends as should
+ * come in the net time w. profile/balance.h decides how the blocks of a stack end, from the number
+ * of blocks that windows lose. The blocks that live when a window opens are taken to be a
+ * population in balance, born at the rate r. Of these blocks the window loses r * integral of (S(a)
+ * - S(infinity)) da, for a from 0 to w. Blocks that are born in the window and end after it make
+ * the loss smaller.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
  * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
- * earlier stretches that have not ended by then. S tells how many of them are left later.
+ * earlier stretches that have not ended by then. S tells how many of these bytes are left later.
  *
- * What lives of the blocks born between stretches is known in two ways: by S, or by the share that
- * lives of what was born in stretches. Each counts in proportion to its number of samples: of
- * blocks born in windows, and of blocks born in stretches. More samples have a smaller variance.
- * And if no window watched the blocks of stretches, these are lost at the rate at which one stretch
- * after the other has lost them.
+ * How many of the bytes born between stretches live is known in two ways: from S, and from the
+ * share that lives of the bytes born in stretches. S counts in proportion to the number of samples
+ * born in windows, the share in proportion to the number of samples born in stretches, because more
+ * samples have a smaller variance. If no window watched the blocks of stretches, these blocks are
+ * taken to be lost at the rate at which each stretch has lost blocks of the stretches before it.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
- * again, or given to a sampled block. How many bytes are held though they have ended is not known.
- * There are three upper limits: what the last stretch holds of earlier ones; what was allocated
- * between the stretches (a population in balance loses no more); and what ends between them, and is
- * not found later, at the rate at which stretches find that blocks of earlier ones have ended. Half
- * of the lowest limit is taken off, and the interval has all of it.
+ * again, or given to a sampled block. So a stretch counts some bytes as held that have ended. How
+ * many is not known, but there are three upper limits. The first is the bytes that the last stretch
+ * holds of earlier stretches. The second is the bytes that were allocated between the stretches,
+ * because a population in balance loses no more. The third is the bytes that end between the
+ * stretches and are not found later, at the rate at which stretches find that blocks of earlier
+ * ones have ended. Half of the lowest limit is subtracted from the live bytes. The interval reaches
+ * over the whole limit.
  *
- * GROWTH is L at the end of the run, less L when a quarter of its wall time was over, divided by
- * the wall time between. Blocks from before the start also end, but the run does not know these
- * blocks. A population in balance loses as many of them as it gains. So only blocks that never end
- * are sure
- * growth: the lower limit is r S(infinity). Where S falls with age, S(infinity) is Aitken's
- * extrapolation from S at the ages A/3, 2A/3 and A, where A is the oldest age that is known. The
- * process's number of blocks must allow this growth, too (struct windowed_process).
+ * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
+ * when a quarter of its wall time was over. Blocks from before the start also end, but the run does
+ * not know these blocks. A population in balance loses as many of the old blocks as it gains new
+ * ones. So only blocks that never end are sure growth: the lower limit is r S(infinity). Where S
+ * falls with age, S(infinity) is Aitken's extrapolation from S at the ages B/3, 2B/3 and B, where B
+ * is the oldest age for which S is known. The process's number of blocks must allow this growth,
+ * too (struct windowed_process).
  *
- * AGES. Of the bytes born at u, the share S(T - u) lives at T, and the share 1 - S(min(A, T - u))
- * ended at the age A or younger. So the bytes that ended at the age A or younger have two parts. Of
- * the bytes allocated until T - A, it is the share 1 - S(A). Of the bytes allocated later, it is
- * all bytes that do not live at T. These ages are in net time. By the wall clock, ages are taken to
- * be longer (or shorter) by the same factor as the whole run.
+ * AGES. T is the end of the run. Of the bytes born at time u, the share S(T - u) lives at T, and
+ * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
+ * A or younger have two parts. One is the share 1 - S(A) of the bytes allocated until T - A. The
+ * other is all bytes allocated later that do not live at T. These ages are in net time. By the wall
+ * clock, ages are taken to be longer (or shorter) by the same factor as the whole run.
  *
- * ERRORS. Windows are few and differ. So the error of every figure is that of a jackknife that
- * leaves out one group of windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance
- * Estimation, chapter 4), with Student's quantile for the number of groups. The number of blocks
- * that live at one moment is random, too, and its variance is its mean (Poisson). For blocks of z
- * bytes this adds L(t) z to the variance of live bytes. All figures share the error of the clock
- * (profile/balance.h). */
+ * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
+ * jackknife, which leaves out one group of windows after the other (Cochran, section 6.17; Wolter,
+ * Introduction to Variance Estimation, chapter 4), with Student's quantile for the number of
+ * groups. The number of blocks that live at one moment is random, too, and its variance is its mean
+ * (Poisson). For blocks of z bytes this adds L(t) z to the variance of live bytes. All figures
+ * share the error of the clock (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
 
@@ -101,30 +104,31 @@ struct windowed_window {
 	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks allocated less blocks freed; NaN: not known */
-	bool continuous;       /* a stretch that stands for itself */
+	bool continuous;       /* a stretch of continuous tracing, which stands only for itself */
 };
 
-/* What one stack allocated in one window, and what became of its older blocks. Bytes and objects
- * are weighted by 1/p. */
+/* What one stack allocated in one window, and what became of the stack's older blocks in this
+ * window. Bytes and objects are weighted by 1/p. */
 struct windowed_born {
 	uint32_t window; /* index */
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
-	double left_bytes; /* those of bytes that were alive at the window's end */
-	/* Only of a continuous stretch: bytes born in it and in all continuous stretches before it
-	 * that were not known to have ended when it was over. A stretch without an element held as
-	 * much as the one before it. */
+	double left_bytes; /* the part of `bytes` that was alive at the window's end */
+	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
+	 * it, less those that were known to have ended when it was over. A stretch without an
+	 * element in the list held as much as the stretch before it. */
 	double held_bytes;
-	double held_objects, held_squares; /* the same blocks; variance of sampling, as above */
-	/* bytes of stretches before it that were seen to end in it, or found to have ended
-	 * before */
+	double held_objects, held_squares; /* of the same blocks: their number, and the variance of
+					    * sampling as above */
+	/* bytes of earlier stretches that were seen to end in this window, or were found to have
+	 * ended before it */
 	double lost_bytes;
 };
 
 /* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
- * over windows. This share differs from window to window for two reasons: what happens in them
- * differs, and few samples scatter. Let n be a window's number of samples. With n_0 = WINDOWED_FEW
+ * over windows. This share differs from window to window for two reasons: windows see different
+ * events, and few samples scatter. Let n be a window's number of samples. With n_0 = WINDOWED_FEW
  * samples, the variance by sampling is as large as that between windows. Then the best weights of
  * windows are in proportion to n / (n + n_0) (DerSimonian and Laird, Controlled Clinical Trials 7,
  * 1986). If samples differ in size, n is the number of samples of equal size that would have the
@@ -135,27 +139,28 @@ double windowed_born__trust(const struct windowed_born *born);
 struct windowed_stack {
 	const struct windowed_born *born; /* ascending by window */
 	size_t n_born;
-	const struct survival_ages *groups; /* WINDOWED_GROUPS: of blocks born in windows of each
-					     * group; NULL: none */
-	/* Of blocks that lived when a continuous stretch ended; the age is the time since its end.
-	 * NULL: none. */
+	const struct survival_ages *groups; /* WINDOWED_GROUPS elements, each from the blocks born
+					     * in the windows of one group; NULL: none */
+	/* From blocks that lived when a continuous stretch ended. Their age is the time since the
+	 * stretch's end. NULL: none. */
 	const struct survival_ages *cohort;
 	/* chance that a block of the stack has the same contents as another block of its size; 1:
 	 * not known, because no two such blocks have known contents */
 	double alike;
-	/* One share for each of SURVIVAL_CLASSES ages. Of the blocks that have ended, it is the
-	 * share whose addresses have the same contents again, so that contents do not show the end.
-	 * NULL: none */
+	/* For each of SURVIVAL_CLASSES ages, a share of the blocks that have ended: those whose
+	 * addresses have the same contents again, so that contents do not show the end. NULL:
+	 * none */
 	const float *missed;
-	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
+	/* share of the stack's bytes that is in blocks of no more than a page (RESIDENT in
+	 * balance.h) */
 	double small;
 	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: the other evidence is known to be wrong */
 	enum survival_evidence believed;
 };
 
-/* Relative standard error of a figure that is proportional to the clock. If the clock is off by two
- * standard errors, the figure is off by a factor e^2s, with s = clock_error. So two standard errors
- * of the figure are e^2s - 1. */
+/* Returns the relative standard error of a figure that is proportional to the clock. If the clock
+ * is off by two standard errors, the figure is off by a factor e^(2s), with s = clock_error. So two
+ * standard errors of the figure are e^(2s) - 1. */
 double windowed__reach(double clock_error);
 
 /* What is known of the process without any stack. Per wall second; NaN: not known. */
@@ -192,10 +197,12 @@ struct windowed_run {
 /* Upper limit of a stack's live bytes; 0: not known. */
 double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack);
 
-#define WINDOWED_GROWTH_PART 0.75 /* growth is that of this last share of the run's wall time */
+/* growth is measured over this last share of the run's wall time */
+#define WINDOWED_GROWTH_PART 0.75
 
 #define WINDOWED_OLDER 5
-/* classes of age: up to 10 us times 10^i of the wall clock, the last class all older ones */
+/* classes of age by the wall clock: class i has ages up to 10 us times 10^i, the last class all
+ * older ones */
 #define WINDOWED_AGES 10
 
 struct windowed_result {
@@ -209,17 +216,18 @@ struct windowed_result {
 	double alloc_common;
 	struct growth growth;
 	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
-	/* live memory is what continuous stretches hold, most of the run: no inference from windows
-	 * changes it */
+	/* live memory is known from continuous stretches, which have most of the samples and cover
+	 * half of the run or more: no inference from windows changes live_bytes */
 	bool held;
-	/* another possible value of growth.bytes_per_s: by the evidence that was not taken, or if
-	 * blocks end as early as the number of events allows; NaN: there is no doubt */
+	/* another possible value of growth.bytes_per_s. It follows from the evidence that was not
+	 * used, or from blocks that end as early as the number of events allows. NaN: there is no
+	 * doubt */
 	double other_grows;
-	/* share of its bytes that never end: S(infinity), as far as the run can tell */
+	/* share of the stack's bytes that never end: S(infinity), as far as the run can tell */
 	double stays;
 	enum survival_evidence by;
 	bool replaces; /* the stack seems to grow, but the process does not: struct profile_site */
-	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
+	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run's length */
 	/* share of live bytes that are older than each of these ages; NaN: nothing lives */
 	double older[WINDOWED_OLDER];
 	/* with ends_by_wall: blocks of this stack that the windows of each group would lose */
@@ -230,15 +238,15 @@ struct windowed_result {
 	double ended[WINDOWED_AGES], living[WINDOWED_AGES];
 	struct half_life half_life; /* by the wall clock */
 	uint64_t samples;
-	/* Live bytes and growth from all windows, [0], and without those of group g, [g + 1]: for
-	 * sums of stacks (windowed_strata__variance()). */
+	/* Live bytes and growth: element 0 from all windows, element g + 1 without the windows of
+	 * group g. For sums of stacks (windowed_strata__variance()). */
 	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];
 };
 
 /* The strata of a run's windows, made once for all of its stacks: profile/windowed_strata.h. */
 struct windowed_strata;
 
-/* Judges from windows if the process's own count of blocks grows. */
+/* Estimates from windows how fast the process's number of blocks grows. */
 struct windowed_process windowed__process(const struct windowed_run *run,
 					  const struct windowed_strata *strata);
 
@@ -247,7 +255,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 			const struct windowed_process *process, const struct windowed_stack *stack,
 			struct windowed_result *ret);
 
-/* Only live bytes and growth (bytes per wall second) of a stack, without their errors. */
+/* Estimates only live bytes and growth (bytes per wall second) of a stack, without their errors. */
 void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata,
 		     const struct windowed_stack *stack, double *ret_live, double *ret_grows);
 

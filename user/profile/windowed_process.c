@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The growth of a process's number of blocks, from the counts of its calls in windows. */
+/* Estimates how fast a process's number of blocks grows, from the counts of its calls in
+ * windows. */
 #include "profile/windowed.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
+/* Windows per stratum: enough to show a spread, few enough to follow a program's phases. */
+#define STRATUM 8
 /* A window is left out if its sampling interval is more than this many times the median of its
  * stratum. One of its samples would outweigh all others. */
 #define COARSE 8
@@ -34,8 +35,8 @@ static void leave_coarse_out(const struct windowed_run *run, struct windowed_str
 			run->windows[stratum->first + i].interval_bytes > COARSE * median;
 }
 
-/* Adds the strata of windows [first, first + n), which lie between two continuous stretches or ends
- * of the run. These strata divide the time from from_s to to_s. */
+/* Adds the strata of the windows [first, first + n). On either side of them is a continuous stretch
+ * or an end of the run. The strata divide the time from from_s to to_s. */
 static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
 		       size_t n, double from_s, double to_s)
 {
@@ -55,7 +56,8 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 	}
 }
 
-/* Net seconds, and calls that allocate, of n windows that stand for others. */
+/* Adds up the net seconds of n windows, and their calls that allocate. Windows that stand only for
+ * themselves do not count. */
 static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
 		   double *ret_allocs)
 {
@@ -95,8 +97,8 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	}
 }
 
-/* The relative standard error of the sum of windows' net times. It follows from the distance of
- * each net time to the time that the window's calls predict. */
+/* Returns the relative standard error of the sum of windows' net times. It follows from the
+ * distance between each window's net time and the time that the window's calls predict. */
 static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
 {
 	double squares = 0, seconds = 0;
@@ -140,7 +142,7 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 			continue;
 		}
 		/* A stratum is added even if there is no window in its time:
-		 * windowed_strata__to_rates() gives it the rate of the others. */
+		 * windowed_strata__to_rates() gives it the rate of the other strata. */
 		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
 		if (!stretch)
 			break;

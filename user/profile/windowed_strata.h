@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strata: windows that are near to each other stand for the time around them. Inside of profile/:
- * BIRTHS in windowed.h has the theory. Seconds are net, of the process's own time. */
+/* Strata: windows that are near to each other stand for the time around them. Private to profile/.
+ * BIRTHS in windowed.h has the theory. Seconds are seconds of the process's net time. */
 #ifndef MEMTRACE_PROFILE_WINDOWED_STRATA_H
 #define MEMTRACE_PROFILE_WINDOWED_STRATA_H
 
@@ -25,16 +25,16 @@ struct windowed_strata {
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
 	double per_alloc_s; /* net time per call that allocates, in windows */
-	double ends_slowed; /* the clock by which blocks end advances this many times as far in a
-			     * net second of a window as in a net second of the run; at least 1 */
-	int n_groups;	    /* groups that have windows which stand for others */
+	double ends_slowed; /* in a net second of a window, the clock by which blocks end advances
+			     * this many times as far as in a net second of the run; at least 1 */
+	int n_groups;	    /* number of groups that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
 	/* Four for each stratum: memory for one estimate at a time. So no estimate needs to
 	 * allocate memory, and none can fail. */
 	double *rates;
 };
 
-/* returns: the strata of a run's windows, to free, or NULL if there is no memory */
+/* Makes the strata of a run's windows. Free with windowed_strata__free(). NULL: out of memory. */
 struct windowed_strata *windowed_strata__new(const struct windowed_run *run);
 void windowed_strata__free(struct windowed_strata *strata);
 
@@ -45,7 +45,7 @@ double windowed_strata__net_of_wall(const struct windowed_run *run, double wall_
 bool windowed_strata__counts(const struct windowed_run *run, const struct windowed_strata *strata,
 			     size_t window, int group);
 
-/* Seconds of a stratum's windows that count. */
+/* Net seconds of a stratum's windows, of those for which windowed_strata__counts() is true. */
 double windowed_strata__seconds_of(const struct windowed_run *run,
 				   const struct windowed_strata *strata, size_t stratum, int group);
 
@@ -55,8 +55,8 @@ double windowed_strata__seconds_of(const struct windowed_run *run,
 void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
 			       int group, double *sums);
 
-/* --- the error of a figure that is value[0] for all windows, and value[g + 1] without those of
- * group g --- */
+/* --- the error of a figure that is value[0] from all windows, and value[g + 1] without the windows
+ * of group g --- */
 
 /* The variance, by the jackknife. NaN: there are too few groups. */
 double windowed_strata__jackknife(const struct windowed_strata *strata,
@@ -67,7 +67,7 @@ double windowed_strata__variance(const struct windowed_strata *strata,
 /* Half of a 95 % interval. variance: by windowed_strata__jackknife(). */
 double windowed_strata__half_width(const struct windowed_strata *strata, double variance);
 /* Moves one end of an interval outwards by the error of the clock. This error is a factor, so the
- * sign stays. */
+ * end keeps its sign. */
 double windowed_strata__at_worst(const struct windowed_strata *strata, double end, bool high);
 
 #endif
