@@ -33,7 +33,7 @@ double balance__footprint(double size)
 	return fmax(chunk, 32);
 }
 
-/* Memory that a stack's blocks take, divided by the size that was asked for. */
+/* Returns the memory that a stack's blocks take, divided by the size that was asked for. */
 static double overhead(const struct windowed_result *r)
 {
 	double size = r->alloc_objects > 0 ? r->alloc_bytes / r->alloc_objects : 0;
@@ -76,7 +76,8 @@ static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_re
 		sum[g] += factor * r->grows_without[g] * overhead(r);
 }
 
-/* The relative error of the growth of all stacks together, from the spread between windows. */
+/* Returns the relative error of the growth of all stacks together, from the spread between
+ * windows. */
 static double error_of_growth(const struct windowed_result *results, size_t n,
 			      const struct windowed_strata *strata)
 {
@@ -92,8 +93,8 @@ static double normal_below(double z)
 	return erfc(-z / M_SQRT2) / 2;
 }
 
-/* The density of x = log(A / G). A is the growth of anonymous memory, G that of all stacks together
- * (THE CLOCK'S FACTOR in balance.h). */
+/* Returns the density of x = log(A / G). A is the growth of anonymous memory, G that of all stacks
+ * together (THE CLOCK'S FACTOR in balance.h). */
 static double growth_density(double x, double error, double hidden)
 {
 	double range = log(fmax(hidden, 1)),
@@ -107,7 +108,8 @@ static double growth_density(double x, double error, double hidden)
 	       OTHER_THINGS / OTHER_RANGE;
 }
 
-/* The value between two neighbours of the grid. Its logarithm is about linear there. */
+/* Returns the value between two neighbours of the grid. The value's logarithm is about linear
+ * there. */
 static double value_between(double a, double b, double part)
 {
 	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
@@ -226,8 +228,8 @@ static void find_chances(int n, double (*weight)(const void *ctx, unsigned which
 /* The stacks whose doubt matters most: those whose two answers differ most. */
 struct doubts {
 	size_t stack[ONE_BY_ONE];
-	/* bytes of the process's memory per second: growth by the evidence that was believed,
-	 * growth by the other evidence, and the relative standard error of both */
+	/* grows: growth in bytes of the process's memory per second, [0] by the evidence that was
+	 * believed, [1] by the other evidence. error: the relative standard error of both */
 	double grows[ONE_BY_ONE][2], error[ONE_BY_ONE];
 	int n;
 	double rest, variance; /* growth of all other stacks together */
@@ -633,7 +635,7 @@ static double growth_error(const struct windowed_result *r)
 	return (r->growth.high - r->growth.low) / 2 * overhead(r);
 }
 
-/* By how much a stack's growth may be lowered when all stacks together grow by too much. */
+/* Returns by how much a stack's growth may be lowered when all stacks together grow by too much. */
 static double growth_to_give(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : fmax(grows(r) - fmax(r->growth.low, 0) * overhead(r), 0);

@@ -16,12 +16,12 @@
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
  * to tell which of the two is right (struct survival.doubtful). The process's growth can tell. If
- * its memory grows by more than all other stacks explain, the blocks of such a stack have not
- * ended: the program has only written to them. Each way to decide for the ONE_BY_ONE stacks that
- * matter most gives one G, the growth of all stacks together. Its weight is the density of log(A /
- * G), as above. For each stack, contents and frees have the same prior chance to be right. If one
- * of them then has a chance of SETTLED or more, it is believed. Else the doubt remains, and
- * intervals hold both answers.
+ * the process's memory grows by more than all other stacks explain, the blocks of a stack in doubt
+ * have not ended: the program has only written to them. Each way to decide for the ONE_BY_ONE
+ * stacks that matter most gives one G, the growth of all stacks together. Its weight is the density
+ * of log(A / G), as above. For each stack, contents and frees have the same prior chance to be
+ * right. If contents or frees then have a chance of SETTLED or more, they are believed. Else the
+ * doubt remains, and intervals hold both answers.
  *
  * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
@@ -53,9 +53,9 @@
  *
  * The scale of the density is a small share of the expected losses. Cauchy's density is used for
  * its long tails. Blocks that are freed all at once are lost in one window. The residual of that
- * window's group is large for every W, so it decides nothing. Bayes' rule gives the chance of each
- * stack. Its figures are a mixture of the two cases by that chance, and the difference between the
- * cases is part of their error.
+ * window's group is large for every W, so it decides nothing. Bayes' rule gives for each stack the
+ * chance that its blocks end by the wall clock. The stack's figures are a mixture of the two cases
+ * by that chance. The difference between the cases is part of the figures' error.
  *
  * LIMITS. The sum of live bytes may be above the size of the mappings, or the sum in small blocks
  * above the resident memory. Let x_i be the live bytes of stack i, with an error d_i of its own and

@@ -12,45 +12,47 @@
  * much as the figure changes in one second of the run, at its mean rate. Below, "clearly" means: by
  * more than this difference, and by more than one per cent, which rounding may amount to.
  *
- *  frees_unseen: figure live objects, fact "freed_unobserved". A new block got the address of a
- *	block that was not seen to be freed. So memory is also freed in a way that no probe sees
- *	(mi_heap_destroy() destroys a heap as a whole). The old block counts as live until a new
- *	one has its address. Not for windows, which are known to miss frees, nor for page faults.
- *  blocks_unseen: figure live objects, fact the sum of the counters "result_unknown",
- *	"allocators_refused" and "functions_refused": so many allocations, allocators, or
- *	functions are missing from every figure. Not for regions: these counters are the heap's.
- *  probes_silent: figure live objects. The fact is 1 when the counter "main_thread_ended" is not
- *	0. What was allocated or freed after the main thread ended is in no figure.
- *  probes_withdrawn: figure live objects, fact "withdrawals". What was allocated or freed
- *	while the probes were out because memtrace hung is in no figure. Not for windows: their
- *	figures are estimates for all times.
- *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. The
- *	figure must clearly be above the fact. Sure if more is live than was ever allocated. For
- *	windows, where both are estimates, only when the interval's low end is above the fact, and
- *	never sure.
- *  live_above_mapped: figure live bytes, fact heap_mapped_bytes. By more than one per cent;
- *	sure when the interval's low end is above the fact, too: live memory is mapped, touched
- *	or not.
- *  live_above_resident: figure live bytes. Fact: how much of the heap's mappings is resident or
- *	swapped out, if that was measured (struct resident). If not, the fact is the whole resident
- *	set. Then the interval's low end must clearly be above the fact, and the process must not
- *	have ended. Never sure: blocks need not be touched.
- *  growth_above_process: figure bytes per second that all stacks together grow by, at the
- *	interval's low end; fact the growth of the process's anonymous memory less that of its
- *	regions. The figure must clearly be above the fact, and by more than 128 KiB for each
- *	thread over the run, which an allocator may have had in reserve. Never sure: blocks may
- *	take the place of freed ones, or may not be touched.
- *  growth_of_rows: figure bytes per second, the sum of the stacks' growth; fact the growth that the
- *	profile states for all stacks together. By more than one per cent of the sum of absolute
- *	values. Not where samples were dropped.
- *  kinds_of_regions: figure bytes, the sum of live regions of all kinds; fact live bytes. By
- *	more than one per cent.
- *  peak_below_live: figure bytes held when the process held most, fact live bytes at the end. By
- *	more than five per cent, because the order of events on several CPUs at the same moment is
- *	not known (bpf/peak.bpf.h). Sure in a process of one thread.
- *  threads_above_stack: figure the bytes that all threads together hold of one stack, fact that
- *	stack's live bytes. By more than one per cent and a block. Only the stack with the largest
- *	excess is reported.
+ *  frees_unseen. Figure: live objects. Fact: the counter "freed_unobserved". A new block got the
+ *	address of a block that was not seen to be freed. So memory is also freed in a way that no
+ *	probe sees (mi_heap_destroy() destroys a heap as a whole). The old block counts as live
+ *	until a new one has its address. Not for windows, which are known to miss frees, nor for
+ *	page faults.
+ *  blocks_unseen. Figure: live objects. Fact: the sum of the counters "result_unknown",
+ *	"allocators_refused" and "functions_refused". So many allocations, allocators or functions
+ *	are missing from every figure. Not for regions: these counters are the heap's.
+ *  probes_silent. Figure: live objects. Fact: 1, if the counter "main_thread_ended" is not 0. What
+ *	was allocated or freed after the main thread ended is in no figure.
+ *  probes_withdrawn. Figure: live objects. Fact: the number of withdrawals. What was allocated or
+ *	freed while the probes were out because memtrace hung is in no figure. Not for windows:
+ *	their figures are estimates for all times.
+ *  live_above_allocated. Figure: live bytes. Fact: allocated bytes less freed bytes. The figure
+ *	must clearly be above the fact. Sure if more is live than was ever allocated. In windows
+ *	both are estimates, so the interval's low end must clearly be above the fact, and the
+ *	finding is never sure.
+ *  live_above_mapped. Figure: live bytes. Fact: heap_mapped_bytes. The figure must be above the
+ *	fact by more than one per cent. Sure if the interval's low end is, too: live memory is
+ *	mapped, touched or not.
+ *  live_above_resident. Figure: live bytes. Fact: how much of the heap's mappings is resident or
+ *	swapped out, if that was measured (struct resident). If it was not, the fact is the whole
+ *	resident set. In that case the interval's low end must clearly be above the fact, and the
+ *	process must not have ended. Never sure: blocks need not be touched.
+ *  growth_above_process. Figure: bytes per second by which all stacks together grow, at the
+ *	interval's low end. Fact: the growth of the process's anonymous memory less that of its
+ *	regions. The figure must clearly be above the fact plus 128 KiB for each thread over the
+ *	run, which an allocator may have had in reserve. Never sure: blocks may take the place of
+ *	freed ones, or may not be touched.
+ *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
+ *	the profile states for all stacks together. They must differ by more than one per cent of
+ *	the sum of absolute values. Not if samples were dropped.
+ *  kinds_of_regions. Figure: bytes, the sum of live regions of all kinds. Fact: live bytes. They
+ *	must differ by more than one per cent.
+ *  peak_below_live. Figure: bytes held when the process held its most. Fact: live bytes at the end.
+ *	The figure must be below the fact by more than five per cent, because the order of events on
+ *	several CPUs at the same moment is not known (bpf/peak.bpf.h). Sure in a process of one
+ *	thread.
+ *  threads_above_stack. Figure: bytes that all threads together hold of one stack. Fact: that
+ *	stack's live bytes. The figure must be above the fact by more than one per cent and a block.
+ *	Only the stack with the largest excess is reported.
  *
  * In a filtered profile (LOST_FILTERED), figures of the whole process are not compared with the
  * stacks that are left. */

@@ -59,7 +59,7 @@ struct heap_quality {
 					  * own_large 0: unknown */
 	uint64_t broken_slabs;	/* slabs whose count of free blocks differs from their bitmap */
 	uint64_t thread_caches; /* jemalloc: caches whose blocks count as free */
-	uint64_t dropped_spans; /* spans that overlap others */
+	uint64_t dropped_spans; /* spans that were dropped, because they overlap others */
 };
 
 /* The resident pages of an allocator's memory, in bytes. pages = live + whole_free + between. */
@@ -151,12 +151,14 @@ struct census {
 		uint64_t resident, swapped; /* bytes */
 		uint64_t mapped;
 	} memory[IMAGE_KINDS];
-	uint64_t unknown_anon; /* resident bytes of BRK and ANON in no allocator's memory */
+	uint64_t unknown_anon; /* resident bytes of IMAGE_BRK and IMAGE_ANON that are in no
+			        * allocator's memory */
 	struct census_pages pages[HEAP_ALLOCATORS];
 	struct census_size sizes[HEAP_ALLOCATORS][HEAP_SIZES];
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	struct heap_slack slack; /* of the ranges that the caller asked for */
-	int64_t stopped;	 /* why the scan ended early: negative errno; 0: it did not */
+	int64_t stopped;	 /* why the scan ended early: negative errno; 0: it did not end
+				  * early */
 	uint64_t bytes_read;	 /* of the process's memory */
 	uint64_t cpu_ns;	 /* CPU time of the child process that makes the census */
 	uint64_t table_bytes;
@@ -200,7 +202,7 @@ struct heap_report {
 	const struct origins *origins; /* NULL: not asked for */
 	pid_t pid;
 	const char *comm; /* printable */
-	double seconds;	  /* that the census took */
+	double seconds;	  /* duration of the census */
 	/* name of an allocator that is mapped but cannot be read; NULL: none is known */
 	const char *unread;
 };

@@ -33,7 +33,7 @@
 
 /* A sampled block that lives. */
 struct known_block {
-	uint64_t addr, size; /* as asked for */
+	uint64_t addr, size; /* size: that the program asked for */
 	uint32_t site;	     /* of the profile */
 };
 

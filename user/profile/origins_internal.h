@@ -29,9 +29,9 @@ struct finding {
 	const char **names; /* by number of function */
 	size_t n_names;
 	struct table table; /* of names */
-	uint32_t *numbers;  /* of functions, of all sites */
+	uint32_t *numbers;  /* of the functions of all sites */
 	size_t n_numbers;
-	size_t *first; /* by site: its first element of numbers; n_sites + 1 */
+	size_t *first; /* by site: index of its first element in `numbers`; n_sites + 1 */
 	struct sample *samples;
 	size_t n_samples, n_makers;
 	bool *closed[LEVELS]; /* by shape and rough shape: its family gets no makers */

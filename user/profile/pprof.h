@@ -100,7 +100,8 @@ enum pprof_line_field {
 enum pprof_function_field {
 	FUNCTION_ID = 1,
 	FUNCTION_NAME,
-	FUNCTION_SYSTEM_NAME, /* of a frame without a name: the reason (REASON_SYSTEM_NAME) */
+	FUNCTION_SYSTEM_NAME, /* of a frame whose name is not known: the reason
+			       * (REASON_SYSTEM_NAME) */
 	FUNCTION_FILENAME,
 	FUNCTION_START_LINE,
 };
@@ -109,7 +110,7 @@ enum pprof_function_field {
 enum pprof_own_field {
 	PROFILE_OWN_VERSION = 1000, /* PPROF_OWN_VERSION; older files have none of these fields */
 	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile's has_life */
-	PROFILE_OWN_THREAD = 1002,  /* a thread that no sample names */
+	PROFILE_OWN_THREAD = 1002,  /* a thread that no sample's label names */
 	PROFILE_OWN_TRANSFER = 1003,
 	PROFILE_OWN_RESIDENT = 1004,
 	PROFILE_OWN_PROBE = 1005,
@@ -193,7 +194,7 @@ enum pprof_own_resident_field {
 	OWN_RESIDENT_FOLLOWED,
 	OWN_RESIDENT_FOLLOWED_S, /* a double */
 	OWN_RESIDENT_SKIPPED,
-	OWN_RESIDENT_ROW, /* in order; a reader adds them up to the sums */
+	OWN_RESIDENT_ROW, /* in order; readers compute the sums from the rows */
 	OWN_RESIDENT_CENSUS,
 	OWN_RESIDENT_CENSUS_FAILED, /* a text */
 };
@@ -218,7 +219,7 @@ enum pprof_own_resident_row_field {
 	OWN_ROW_MAPPINGS,
 };
 
-/* struct profile_probe; text fields are numbers in the table of strings */
+/* struct profile_probe. Texts are indices in the table of strings */
 enum pprof_own_probe_field {
 	OWN_PROBE_FUNCTION = 1, /* texts */
 	OWN_PROBE_OBJECT,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory that a process has mapped and still holds: ranges of addresses that do not overlap,
- * each with the caller that mapped it. */
+ * each with the stack and the thread that mapped it. */
 #ifndef MEMTRACE_PROFILE_REGIONS_H
 #define MEMTRACE_PROFILE_REGIONS_H
 

@@ -7,9 +7,9 @@
  * probabilities, one for each reason.
  *
  * - Sampling: the replica's samples against those of all others together, by the binomial test
- *   (chance.h). The expected shares follow the lengths of the runs and the sampling intervals.
- *   Growth rates, and live bytes if any profile has windows, have intervals of their own, so the t
- *   test is used.
+ *   (chance.h). The expected shares of samples follow from the lengths of the runs and the sampling
+ *   intervals. Growth rates, and live bytes if any profile has windows, have confidence intervals
+ *   of their own, so the t test is used for them.
  * - Spread among the others: by how many standard deviations the replica exceeds their median. The
  *   deviation is 1.4826 times the median distance from that median (MAD: this estimates the
  *   deviation of a normal distribution, and a single outlier hardly changes it). It is multiplied

@@ -212,7 +212,7 @@ struct hazards {
 	double known_s; /* the oldest of these ages */
 };
 
-/* Finds the rates. last: the class of the run's length.
+/* Finds the rates of ends by class of age. last: the class of the run's length.
  *
  * Few frees say little about one age. But neighbouring classes of age have similar rates. So each
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
@@ -340,9 +340,10 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;
 }
 
-/* Later windows tell only of blocks that were alive at the end of the window of their birth. So
- * beyond young ages, the equation is solved for the remaining lives of these blocks. Their
- * successors enter it with whole lives. last: the class of the run's length. */
+/* Solves the renewal equation (survival.h). Later windows tell only of blocks that were alive at
+ * the end of the window of their birth. So beyond young ages, the equation is solved for the
+ * remaining lives of these blocks. Their successors enter it with whole lives. last: the class of
+ * the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {

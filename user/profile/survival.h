@@ -62,7 +62,7 @@ enum survival_evidence {
 	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
 	SURVIVAL_CONTENTS, /* from contents */
 	SURVIVAL_ENDS,	   /* from frees at addresses */
-	SURVIVAL_LEAST,	   /* the least that the number of events allows: only if asked for */
+	SURVIVAL_LEAST,	   /* the least S that the number of events allows: only if asked for */
 };
 
 /* S at the upper bounds of the classes of age. */

@@ -34,10 +34,10 @@ struct context {
 	const struct windowed_run *run;
 	const struct windowed_strata *strata;
 	const struct windowed_stack *stack;
-	/* By stratum. rates: bytes allocated per second. For continuous strata, as in struct
-	 * windowed_born: left: bytes of the stratum that were alive at its end. held: bytes of all
-	 * continuous strata up to it that were held at its end. lost: bytes lost since the end of
-	 * the continuous stratum before it */
+	/* By stratum. rates: bytes allocated per second. The others are for continuous strata, as
+	 * in struct windowed_born. left: bytes of the stratum that were alive at its end. held:
+	 * bytes of all continuous strata up to it that were held at its end. lost: bytes lost since
+	 * the end of the continuous stratum before it */
 	double *rates, *left, *held, *lost;
 	/* the rate, per second, at which bytes that live at a stretch's end are lost later, as
 	 * later stretches show; and the upper limit of this rate */
@@ -138,7 +138,8 @@ static double left_after(const struct context *c, double age)
 
 /* left_after() estimates how many of the bytes that each continuous stratum left live at the end of
  * the last continuous stratum before time t. But how many bytes are held at that end is known.
- * Returns the factor by which the sum of the estimates must be multiplied to be what is held. */
+ * Returns the factor from the sum of the estimates to these held bytes, less half of
+ * ended_unseen(). */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);

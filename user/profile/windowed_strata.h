@@ -61,13 +61,13 @@ void windowed_strata__to_rates(const struct windowed_run *run, const struct wind
 /* The variance, by the jackknife. NaN: there are too few groups. */
 double windowed_strata__jackknife(const struct windowed_strata *strata,
 				  const double value[WINDOWED_GROUPS + 1]);
-/* The same, made larger for few groups, so that callers can use the normal quantile. */
+/* The variance, made larger if groups are few, so that callers can use the normal quantile. */
 double windowed_strata__variance(const struct windowed_strata *strata,
 				 const double value[WINDOWED_GROUPS + 1]);
-/* Half of a 95 % interval. variance: by windowed_strata__jackknife(). */
+/* Returns half of the width of a 95 % interval. variance: by windowed_strata__jackknife(). */
 double windowed_strata__half_width(const struct windowed_strata *strata, double variance);
-/* Moves one end of an interval outwards by the error of the clock. This error is a factor, so the
- * end keeps its sign. */
+/* Returns one end of an interval, moved outwards by the error of the clock. This error is a factor,
+ * so the end keeps its sign. */
 double windowed_strata__at_worst(const struct windowed_strata *strata, double end, bool high);
 
 #endif
