@@ -16,7 +16,6 @@
  * holds. */
 struct known {
 	uint64_t loaded_from, address;
-	bool indirect; /* loaded through another register */
 };
 
 struct reading {

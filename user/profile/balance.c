@@ -16,8 +16,7 @@
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
 #define LOST_ERROR    0.1   /* error of lost blocks, a share of those that W (balance.h) explains */
 #define STEADY_ERROR  0.02  /* further error, a share of those if all end by the wall clock */
-#define ONE_BY_ONE    8	    /* stacks that are judged one by one */
-#define ONE_BY_ONE    8	    /* stacks whose doubt is judged */
+#define ONE_BY_ONE    8	    /* stacks that are judged one by one, and whose doubt is judged */
 #define SETTLED	      0.975 /* a doubt ends at this chance, as at the ends of 95 % intervals */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* this many times as much is beyond all errors */

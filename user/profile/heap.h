@@ -48,7 +48,7 @@ struct heap_count {
 
 /* How far the blocks of an allocator can be trusted. */
 struct heap_quality {
-	uint64_t resyncs;	/* places where headers made no sense in each of three readings */
+	uint64_t resyncs;	/* places where headers made no sense in each of several readings */
 	uint64_t unknown_bytes; /* bytes skipped at these places */
 	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
 				 * resident */
