@@ -683,7 +683,7 @@ struct abi_outer_call {
  * (bpf/running.bpf.h). */
 struct abi_running {
 	__u64 turn;	/* the thread's number, and how often it had been switched out before */
-	__u64 start_ns; /* when the thread began: no other thread with its number began then */
+	__u64 start_ns; /* when the thread began: tells it from others with the same number */
 	__u64 changes;	/* the global counter `changes` at that time (bpf/maps.bpf.h) */
 	__u64 interval; /* its process's sampling interval */
 	__u64 outer_sp; /* sp of its abi_outer_call; 0: it has none */

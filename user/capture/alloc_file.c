@@ -219,8 +219,8 @@ static size_t hands_over(const struct alloc_reader *r, size_t index)
 	return ALLOC_NOWHERE;
 }
 
-/* Finds the inner calls and the outer functions of the part, for all functions of the part. It does
- * not matter which functions a process uses, because the kernel side has one table for all
+/* Finds the inner calls and the outer functions of the part. Looks at all functions of the part,
+ * even those that the process does not use, because the kernel side has one table for all
  * processes. */
 static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 {

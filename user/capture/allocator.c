@@ -355,8 +355,9 @@ static void note_markers(struct search *s, const struct map_entry *entry,
 			 file->markers_why);
 }
 
-/* Is the process PHP's command line? Such a process has one request, which ends with the process.
- * PHP's servers call themselves otherwise: "fpm-fcgi", "cli-server", "apache2handler". */
+/* Does the process run PHP's command-line program? Such a process has one request, which ends with
+ * the process. PHP's servers call themselves otherwise: "fpm-fcgi", "cli-server", "apache2handler".
+ * */
 static bool is_one_request(const struct search *s, const struct map_entry *entry,
 			   const struct alloc_file *file)
 {

@@ -314,7 +314,7 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 									       : strerror(-rc));
 	return error__set(err, rc,
 			  "no kind of probe works on this kernel: %s (`memtrace check` says more; "
-			  "Linux 5.15 is the oldest that can)",
+			  "memtrace needs Linux 5.15 or newer)",
 			  rc == -EACCES ? PERF_REFUSED : strerror(-rc));
 }
 

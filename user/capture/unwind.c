@@ -48,8 +48,8 @@ struct unwind_user {
 	size_t n;
 };
 
-/* By this entry the kernel side finds the table of a part of a file that a process has just
- * mapped. */
+/* Tells the kernel side which table belongs to a part of a file. It needs this when a process has
+ * just mapped that part. */
 struct unwind_part {
 	struct abi_file_part key;
 	struct abi_file_table table;

@@ -132,8 +132,8 @@ static const struct option_row agent_rows[] = {
 		"otherwise tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
-	 .man = "An address and a port; or unix: and the path of a unix socket, as "
-		"unix:/run/memtrace/socket, which its owner and group may use. May be "
+	 .man = "HOST:PORT, or unix:PATH for a unix socket, such as unix:/run/memtrace/socket. "
+		"The socket's owner and group may use it. May be "
 		"given four times. An address that other hosts reach, such as 0.0.0.0:9178, needs "
 		"--tls-cert, --tls-key and --token-file."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,

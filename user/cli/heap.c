@@ -95,7 +95,8 @@ static const struct option_row output_rows[] = {
 	 .take = take_text,
 	 .to = offsetof(struct heap_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "Tables, the object of --json, or the stacks in a format."},
+	 .man = "What is written: tables, with --json the object, with -f the stacks in that "
+		"format."},
 	{},
 };
 

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Makes a descriptor that never blocks, for the target of fd. The open file behind fd, which other
- * processes may share, is not changed. A terminal or a pipe is opened anew, and the caller owns the
- * new descriptor. For any other target fd itself is returned. */
+/* Returns a descriptor that never blocks, for the file to which fd refers. The open file behind fd,
+ * which other processes may share, is not changed. A terminal or a pipe is opened anew, and the
+ * caller owns the new descriptor. In all other cases, fd itself is returned. */
 int nowait__open(int fd);
 
 /* Returns how many of the bytes fit, 0 for none, or negative errno. to: from nowait__open(). */

@@ -566,7 +566,8 @@ static const struct option_row view_rows[] = {
 		"of the run), growth (bytes per second), or peak (bytes at the highest moment)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "their first frame tells the thread, process or module",
-	 .man = "Of collapsed and svg, and the last one of --tree. A module is a file, or a "
+	 .man = "For collapsed and svg. With --tree it is their last frame. A module is a file, "
+		"or a "
 		"component of --modules."},
 	{},
 };

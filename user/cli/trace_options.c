@@ -471,7 +471,7 @@ const struct option_row trace_rare_rows[] = {
 	 .man = "Argument N is the block that it frees. --alloc and --free may be given several "
 		"times."},
 	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
-	 .help = "a function that frees all blocks of a pool, too",
+	 .help = "another function that frees all blocks of a pool",
 	 .man = "Argument N is the pool, the same value as the argument pool=N of --alloc. May "
 		"be given several times."},
 	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,

@@ -233,13 +233,13 @@ struct process_table_options {
  * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
  * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). Memory from
  * before the run that the process freed is not subtracted, because it is not seen. If no live block
- * was sampled, the interval ends at -ln(0.025) R. If more memory were live, at least one of its
- * blocks would have been sampled with a probability of 97.5 %. ">=" means that samples were
- * dropped. PEAK is the most that the process held at any time; "-": not known, as in windows. The
- * column PEAK is present if the PEAK of some process is larger than its LIVE. RSS is the resident
- * memory at the end, CHANGE its change over the run. TOP SITE is the function that holds most
- * memory. Ended processes are ordered by their peak. Sums cover the processes that still exist;
- * their RSS counts shared pages once for each process.
+ * was sampled, the interval ends at -ln(0.025) R. If more memory than that were live, the chance
+ * would be 97.5 % or more that at least one of its blocks had been sampled. ">=" means that samples
+ * were dropped. PEAK is the most that the process held at any time; "-": not known, as in windows.
+ * The column PEAK is present if the PEAK of some process is larger than its LIVE. RSS is the
+ * resident memory at the end, CHANGE its change over the run. TOP SITE is the function that holds
+ * most memory. Ended processes are ordered by their peak. Sums cover the processes that still
+ * exist; their RSS counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */

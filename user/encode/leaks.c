@@ -472,8 +472,9 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* Returns how many bytes one sample in windows stands for, including the time between windows. This
- * is the variance of the allocated bytes divided by the allocated bytes. 0: not known. */
+/* Returns how many allocated bytes one sample in windows stands for, those allocated between
+ * windows included. This is the variance of the allocated bytes divided by the allocated bytes. 0:
+ * not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;

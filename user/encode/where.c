@@ -211,8 +211,8 @@ static bool is_of_runtime(const struct story_frame *frame)
 	return frame->owner != FRAME_OWN;
 }
 
-/* Is the frame own code without a name? This is the case if the file is stripped, mostly for static
- * functions. */
+/* Does the frame belong to the program's own code, and has no name? This is the case if the file is
+ * stripped, mostly for static functions. */
 static bool is_nameless(const struct story_frame *frame)
 {
 	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);

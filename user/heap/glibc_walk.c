@@ -45,7 +45,7 @@ struct walk {
 enum outcome {
 	WALK_ON,     /* a chunk begins at `at` */
 	WALK_TOP,    /* the last chunk was the top, which ends at `at` */
-	WALK_GROWN,  /* the chunk at `at` reaches the range's end in the maps: the heap has grown */
+	WALK_GROWN,  /* the chunk at `at` reaches the end that the maps gave: the heap has grown */
 	WALK_FENCE,  /* a fencepost is at `at`: the heap ends, or memory of other code follows */
 	WALK_ABSENT, /* the header at `at` is not resident */
 	WALK_BAD,    /* the header at `at` makes no sense */

@@ -97,9 +97,9 @@ static int take_off(struct checking *c, uint32_t number)
 
 /* --- words --- */
 
-/* Is the chunk of the block free? It may have been freed after blocks were listed. A chunk in one
- * of the bins that link chunks by plain addresses is marked as free in the header of the chunk
- * behind it. */
+/* Is the chunk of the block free? It may have been freed after blocks were listed. If so, the
+ * header of the next chunk says so. (This holds for the bins that link chunks by plain addresses;
+ * the others do not matter here.) */
 static bool is_free(const struct checking *c, const struct block *block)
 {
 	uint64_t header;

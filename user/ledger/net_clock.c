@@ -360,8 +360,8 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
-/* Combines the net time by work with the earlier knowledge of F. Returns the combined net time,
- * divided by the net time by work; 0: work cannot be used here. */
+/* Combines the net time by work with the earlier knowledge of F. Returns the ratio of the
+ * combined net time to the net time that work alone gives; 0: work cannot be used here. */
 static double weigh_work(struct net_clock *c)
 {
 	struct by_work w = add_up_work(c);

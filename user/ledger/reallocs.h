@@ -22,8 +22,9 @@
  *
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
- * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But such
- * a vector becomes larger and larger, which is not possible in balance. So S = 1 on two conditions:
+ * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But
+ * the formula is that of a population in balance, in which the mean size stays the same, and such a
+ * vector becomes larger and larger. So S = 1 on two conditions:
  * F = 0, and the mean size of the blocks that reallocs make rises during the run (a line fitted to
  * the mean sizes in slices of the run has a slope above zero, with 95 % confidence).
  *

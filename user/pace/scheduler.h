@@ -208,8 +208,8 @@ bool scheduler__may_favour(const struct scheduler *scheduler);
  * are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
-/* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
- * its turn, its totals are not read otherwise. */
+/* Reads a process's totals now. Call it when the process's clock must be up to date: while a
+ * process waits for its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
 /* Returns the share of one core, 0..1, that the machine left idle in wall_ns. idle_before_ns,

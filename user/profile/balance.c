@@ -19,7 +19,7 @@
 #define ONE_BY_ONE    8	    /* stacks that are judged one by one, and whose doubt is judged */
 #define SETTLED	      0.975 /* a doubt ends at this chance, as at the ends of 95 % intervals */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
-#define MUCH_MORE     3	    /* this many times as much is beyond all errors */
+#define MUCH_MORE     3	    /* more than so many times anonymous growth is beyond all errors */
 #define GROWTH_PASSES 8	    /* another pass is needed if a stack could not be lowered far enough */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */

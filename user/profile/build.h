@@ -30,7 +30,8 @@ struct profile_build {
 struct profile_build *profile__build(struct profile *profile);
 void profile_build__free(struct profile_build *build);
 
-/* Adds objects and bytes to the part of site that thread holds. 0 or -ENOMEM. */
+/* Adds objects and bytes to the share of a site's live memory that a thread holds. site, thread:
+ * indices. 0 or -ENOMEM. */
 int profile_build__share(struct profile_build *build, size_t site, size_t thread, double objects,
 			 double bytes);
 

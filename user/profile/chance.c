@@ -124,9 +124,9 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		claims[i].holds = false;
-	/* Let W be the sum of the weights of the claims that take part. Claim i can hold if least
-	 * <= level * weight / W. Its figure here is least / (level * weight), so the figure must be
-	 * at most 1 / W. The claims for which that is true take part, and no others. */
+	/* A claim takes part if it can hold: if least <= level * weight / W. W is the sum of the
+	 * weights of the claims that take part, so it depends on which do. A claim's figure here is
+	 * least / (level * weight): it must be at most 1 / W. */
 	for (size_t i = 0; i < n; i++)
 		if (claims[i].traffic > 0 && claims[i].least <= level)
 			orders[n_tested++] =

@@ -19,7 +19,8 @@
  * a segment that is longer than the others draws r to itself, so its deviation from r counts for
  * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
  * spread at all. So the interval reaches at least as far from r as one more block of the largest
- * size seen would move r. If no block was seen, it reaches as far as 3.7 such blocks would move r.
+ * size seen would move r. If no segment saw a block come or go, it reaches as far as 3.7 blocks of
+ * the stack's size would move r.
  * Even if 3.7 blocks are expected, there is a chance of 2.5 % that none comes (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also

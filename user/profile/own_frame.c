@@ -124,8 +124,8 @@ static const char *const go_packages[] = {
 	"syscall",  "testing", "text",	  "time",     "unicode",  "unique",    "unsafe",  "vendor",
 };
 
-/* Functions that run before main, which a static program contains. start_thread is left out: it may
- * be a function of the program. */
+/* Functions of the C library that run before main, and that a static program contains. start_thread
+ * is left out: it may be a function of the program. */
 static const char *const starts[] = {
 	"_start",
 	"__libc_start_main",
@@ -252,7 +252,8 @@ void function__simplify(const char *name, char *out, size_t size)
 
 /* --- functions --- */
 
-/* Finds the path of a type or trait, behind the references, pointers and keywords before it. NULL:
+/* Skips the references, pointers and keywords in front of a type or trait, and returns where its
+ * path begins. NULL:
  * the type has no path, like u8, [T] and T. */
 static const char *path_of(const char *text, size_t len)
 {

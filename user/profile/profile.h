@@ -416,7 +416,7 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
 			       const struct estimate *estimate);
 
-/* Adds objects and bytes to the part of a site's live memory that a thread holds (both by index).
+/* Adds objects and bytes to what a thread holds of a site's live memory. site, thread: indices.
  * The site's own figures must include these objects and bytes already. -EINVAL as above. */
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);

@@ -136,10 +136,10 @@ static double left_after(const struct context *c, double age)
 	return fmax(known ? survival__at(s, age) : exp(-c->hazard * age), 1e-9);
 }
 
-/* left_after() estimates how many of the bytes that each continuous stratum left live at the end of
- * the last continuous stratum before time t. But how many bytes are held at that end is known.
- * Returns the factor from the sum of the estimates to these held bytes, less half of
- * ended_unseen(). */
+/* Each continuous stratum has left some bytes behind. left_after() estimates how many of these are
+ * still live at the end of the last continuous stratum before time t. How many bytes were really
+ * held at that moment is known. Returns the factor from the sum of the estimates to these held
+ * bytes, less half of ended_unseen(). */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);

@@ -13,7 +13,7 @@
  * and frees both depend on the mean.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
- * 3rd ed., chapters 5A and 9). Windows that follow each other make a stratum h of T_h seconds, of
+ * 3rd ed., chapters 5A and 9). Some eight consecutive windows make a stratum h of T_h seconds, of
  * which t_h lie in its windows. A stack that allocated b_h bytes in these windows allocates at the
  * rate
  *
@@ -49,12 +49,12 @@
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
  * again, or given to a sampled block. So a stretch counts some bytes as held that have ended. How
- * many is not known, but there are three upper limits. The first is the bytes that the last stretch
- * holds of earlier stretches. The second is the bytes that were allocated between the stretches,
- * because a population in balance loses no more. The third is the bytes that end between the
- * stretches and are not found later, at the rate at which stretches find that blocks of earlier
- * ones have ended. Half of the lowest limit is subtracted from the live bytes. The interval reaches
- * over the whole limit.
+ * many is not known, but there are three upper limits. The first is the bytes from earlier
+ * stretches that are still held at the end of the last stretch. The second is the bytes that were
+ * allocated between the stretches, because a population in balance loses no more. The third is the
+ * bytes that end between the stretches and are not found later, at the rate at which stretches find
+ * that blocks of earlier ones have ended. Half of the lowest limit is subtracted from the live
+ * bytes. The interval reaches over the whole limit.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does

@@ -174,7 +174,7 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
-	note_calls(b, t); /* the next part of the same window begins here */
+	note_calls(b, t); /* if the window goes on, its next part begins here */
 	return rc;
 }
 

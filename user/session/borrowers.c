@@ -33,8 +33,8 @@ static struct borrower *find(struct session *s, pid_t pid, uint32_t process)
 	return NULL;
 }
 
-/* Is each target traced by probes in this target alone? This is also so where processes are traced
- * in turns. */
+/* Has each target probes of its own, which no other process hits? True also where processes are
+ * traced in turns. */
 static bool has_own_probes(const struct session *s)
 {
 	return capture__kind(s->capture) != PROBE_PERF &&

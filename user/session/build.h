@@ -138,7 +138,7 @@ struct target {
 	bool uninvited;		     /* it was not named, but selected */
 	bool released;		     /* it is alive, and is not traced any more: active.c */
 	bool ended;
-	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
+	uint64_t start_ns; /* monotonic: when its tracing began; 0: when the run began */
 	uint64_t exit_ns;  /* when it ended, if its end is known but not handled yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */

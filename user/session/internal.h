@@ -53,7 +53,7 @@ struct session {
 	bool everywhere;
 	/* the caller's; NULL: only named processes are traced */
 	const struct session_selection *selection;
-	struct allocators **attached; /* everywhere: allocators whose files have probes; owned */
+	struct allocators **attached; /* if everywhere: those whose files have probes; owned */
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */

@@ -10,9 +10,9 @@
 #include "capture/snapshot.h"
 #include "profile/balance.h"
 
-/* A limit for survival to twice an age, divided by survival to that age. Where this quotient is at
- * least FLAT, blocks are taken to die no more. (FLAT is below 1, because allocation is known from
- * time to time only.) */
+/* A limit for survival to twice an age, divided by survival to that age. If this quotient is at
+ * least FLAT, blocks are assumed not to die any more. (FLAT is below 1 because the allocated bytes
+ * are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)

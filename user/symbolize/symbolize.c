@@ -127,7 +127,7 @@ static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 }
 
 /* Reads the binary's symbols if they are not in memory. Returns 0, or -ENOMEM. After 0, `reason` in
- * the binary's struct names says whether there are symbols. */
+ * the binary's `struct names` says whether there are symbols. */
 static int load(struct symbolizer *symbolizer, struct binary *binary)
 {
 	struct names *names = &symbolizer->names[binary->index];

@@ -74,7 +74,7 @@ struct rise {
 	enum more_windows more;
 	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
 					  * has them */
-	unsigned detailed;		 /* the third snapshot; 0: there is none (yet) */
+	unsigned detailed;		 /* the last one taken with more windows; 0: none (yet) */
 	unsigned calm;			 /* profiles in a row in which it did not grow */
 };
 
