@@ -99,7 +99,7 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 		u->stack.n = i + 1;
 	}
 	/* A stack of exactly max_frames frames is not truncated. */
-	if (u->stack.end == STACK_END_TRUNCATED && step_by_frame_pointer(u, &ret))
+	if (u->stack.end == STACK_END_TRUNCATED && (step_by_frame_pointer(u, &ret) || !ret))
 		u->stack.end = STACK_END_FRAME_POINTERS;
 	/* The verifier knows no values in maps. If it knew the value of stack.n, it would follow
 	 * the rest of the program once for every length of stack: 300,000 instructions in all. */

@@ -129,6 +129,10 @@ static void limit_is_said(void **state)
 	assert_int_equal(stack_walk(&stack, 0x500, at(0), bp, 10), 0);
 	assert_int_equal(stack.n, 10);
 	assert_int_equal(stack.end, STACK_END_TRUNCATED);
+	memory[37] = 0; /* the return address of the frame behind the limit */
+	assert_int_equal(stack_walk(&stack, 0x500, at(0), bp, 10), 0);
+	assert_int_equal(stack.n, 10);
+	assert_int_equal(stack.end, STACK_END_FRAME_POINTERS);
 	/* a stack that just fits is not cut */
 	bp = lay_frames(8);
 	assert_int_equal(stack_walk(&stack, 0x500, at(0), bp, 10), 0);

@@ -245,8 +245,9 @@ static int load_best(struct capture *c, enum probe_kind kind, const struct captu
 
 	if (!rc || is_out_of_room(rc))
 		return rc;
-	c->unwinding_refused = features__tables();
-	return load_kind(c, kind, false, o);
+	rc = load_kind(c, kind, false, o);
+	c->unwinding_refused = !rc && features__tables();
+	return rc;
 }
 
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)

@@ -221,7 +221,8 @@ static int open_debugdata(const struct elf_headers *headers, Elf *elf, unsigned 
 		if (VECTOR_RESERVE(bytes, room, stream.total_out + UNPACK_BYTES))
 			return -ENOMEM;
 		stream.next_out = bytes + stream.total_out;
-		stream.avail_out = room - stream.total_out;
+		stream.avail_out = (room <= SYMTAB_MAX_UNPACKED ? room : SYMTAB_MAX_UNPACKED + 1) -
+				   stream.total_out;
 		ret = lzma_code(&stream, LZMA_FINISH);
 	}
 	if (stream.total_out > SYMTAB_MAX_UNPACKED)
