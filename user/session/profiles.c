@@ -70,6 +70,18 @@ static int note_lost(struct session *s)
 	return rc;
 }
 
+/* Reads the kernel's tables, and what the whole run has lost so far, for all profiles that are made
+ * now. 0 or negative errno with err. */
+static int read_tables(struct session *s, struct capture_drain *drain, struct error *err)
+{
+	int rc = capture__drain(s->capture, drain, err);
+
+	if (rc)
+		return rc;
+	rc = snapshot__sort_drain(drain) ?: note_lost(s);
+	return rc ? error__set(err, rc, "out of memory") : 0;
+}
+
 /* Adds the target's profiles to the list. If the target has not ended, its profiles end at
  * now_ns. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
@@ -105,7 +117,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.cpu_time_ns = target__cpu_used_ns(t),
 		.withdrawals = s->n_withdrawals - t->withdrawals_before,
 		.not_traced = files__not_traced(s, t),
-		.missed_runs = capture__missed_runs(s->capture),
+		.missed_runs = profile_counters__count(&s->run->lost, "program_runs_missed"),
 		.without = s->without,
 	};
 	struct profile **profiles, *regions = NULL;
@@ -139,9 +151,6 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	}
 	if (regions)
 		list->at[list->n++] = regions;
-	rc = note_lost(s);
-	if (rc)
-		return rc;
 	/* the resident set goes into the process's first profile, of the heap or of regions */
 	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
 			       &list->at[first]->resident);
@@ -225,7 +234,7 @@ void profiles__settle_ended(struct session *s)
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
 	scheduler__harvest(&s->scheduler);
 	gone = calloc(n, sizeof(*gone));
-	if (!gone || capture__drain(s->capture, &drain, NULL) || snapshot__sort_drain(&drain))
+	if (!gone || read_tables(s, &drain, NULL))
 		return;
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
@@ -256,9 +265,7 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 	if (!n)
 		return 0;
 	scheduler__harvest(&s->scheduler);
-	rc = capture__drain(s->capture, &drain, NULL);
-	if (!rc)
-		rc = snapshot__sort_drain(&drain);
+	rc = read_tables(s, &drain, NULL);
 	if (rc)
 		return rc;
 	/* a profile that cannot be made must not keep others from being reported; it is tried again
@@ -307,12 +314,9 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
 	int rc;
 
-	rc = capture__drain(s->capture, &drain, err);
+	rc = read_tables(s, &drain, err);
 	if (rc)
 		return rc;
-	rc = snapshot__sort_drain(&drain);
-	if (rc)
-		return error__set(err, rc, "out of memory");
 	for (size_t i = 0; i < s->n_targets; i++) {
 		rc = make_profile(s, &drain, s->targets[i], s->stop_ns, &s->profiles);
 		if (rc)
@@ -408,9 +412,7 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 		any = any || s->targets[i]->is_due;
 	if (!any)
 		return 0;
-	rc = capture__drain(s->capture, &drain, NULL);
-	if (!rc)
-		rc = snapshot__sort_drain(&drain);
+	rc = read_tables(s, &drain, NULL);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		struct target *t = s->targets[i];
 
