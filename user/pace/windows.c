@@ -37,6 +37,7 @@
 #define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
 #define LIGHT	    10.0 /* upper limit of (time that pays) / (CPU time): windows.h, "Light work" */
 #define MIN_CPU	    1e-3 /* CPU time per wall time: less counts as idle */
+#define DEAREST	    20.0 /* dearness() is at most this */
 /* A process that used no CPU counts as idle only if at least this share of a core was free for it.
  * With less, the process may be waiting for a core. */
 #define IDLE		0.5
@@ -359,11 +360,22 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* In a gap: is the process so idle that continuous tracing may be tried? It must have used less of
- * a core than tracing may cost, for long enough, and have no debt in the second account. */
+/* Returns what continuous tracing would cost for each ns of CPU time that the process uses without
+ * probes, by what windows have shown. At least 1. At most DEAREST: if nearly all CPU time in
+ * windows is cost, the rest is smaller than the error of the cost. */
+static double dearness(const struct windows *w)
+{
+	double cost = w->cost_rate / w->felt, own = fmax(w->used_rate - cost, cost / DEAREST);
+
+	return own > 0 ? fmax(cost / own, 1) : 1;
+}
+
+/* In a gap: is the process so idle that continuous tracing may be tried? For long enough, it must
+ * have used so little CPU time that tracing would have cost no more than it may. It must also have
+ * no debt in the second account. */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
-	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
+	if (rest(w) < IDLE || used_ns * dearness(w) >= w->steady * rest(w) * wall_ns)
 		w->idle_since_ns = now_ns;
 	return (double)(now_ns - w->idle_since_ns) >= IDLE_NS && w->idle_debt_ns <= 0 &&
 	       may_try(w, now_ns);

@@ -83,12 +83,14 @@
  * pays as well (idle_debt_ns). The debt of this account is cost less `steady` times the larger one
  * of two: CPU time, or the wall time in which the process slept or the machine had a core idle.
  *
- * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
- * conditions. For a while the process has used less of a core than tracing may cost, and the debt
- * of the second account is not above 0. A process with two cheap windows in a row is traced
- * continuously, too. If continuous tracing proves too expensive within LASTING_NS, the next attempt
- * comes twice as late. So in a program that works in bursts, continuous tracing meets only the
- * beginnings of bursts.
+ * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under
+ * two conditions. For a while the process has used so little CPU time that tracing would have
+ * cost no more of a core than it may: windows have shown what tracing costs for each ns of the
+ * process's own CPU time. (A Python service that uses a twentieth of a core would use all of one
+ * while it is traced.) And the debt of the second account is not above 0. A process with two
+ * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
+ * within LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
+ * continuous tracing meets only the beginnings of bursts.
  *
  * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then
  * keep their length and come more often, because the precision depends on their number.

@@ -428,6 +428,26 @@ static void light_work_is_seen(void **state)
 	}
 }
 
+/* A program uses a twentieth of a core, and probes make it 25 times slower. Traced continuously it
+ * would use all of a core. Windows show that, so continuous tracing is tried once at most, and the
+ * limit is left for windows. */
+static void light_work_that_is_dear_stays_in_windows(void **state)
+{
+	struct program light = {50, 1200 / WINDOWS_FELT, 0.046};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct windows w;
+		struct run run = {.now = 1};
+
+		windows__begin(&w, 0.01, 0.05, seed, 1, 0, 0);
+		drive(&w, &run, &light, 60, 3000000);
+		assert_true(w.continuous_ns < 0.06 * S);
+		assert_true(run.opened > 10);
+		assert_true(run.cost < 0.0105 * (double)run.now);
+	}
+}
+
 /* A window is cut in the past: its probes went when memtrace was stopped, a minute ago. The totals
  * are those of now, so that they do not tell what the process uses in windows. */
 static void the_past_teaches_no_cpu_time(void **state)
@@ -542,6 +562,7 @@ int main(void)
 		cmocka_unit_test(a_window_ends_when_work_sets_in),
 		cmocka_unit_test(what_is_recent_replaces_what_was_learnt),
 		cmocka_unit_test(light_work_is_seen),
+		cmocka_unit_test(light_work_that_is_dear_stays_in_windows),
 		cmocka_unit_test(light_work_uses_its_limit),
 		cmocka_unit_test(the_past_teaches_no_cpu_time),
 		cmocka_unit_test(few_requests_are_touched),
