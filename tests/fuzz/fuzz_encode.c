@@ -36,7 +36,6 @@ static struct profile *build(struct fuzz_input *in)
 	p->interval_bytes = fuzz_take(in, 3) + 1;
 	p->mode = MODE_CONTINUOUS;
 	p->exe = NULL;
-	p->overhead_pct = -1;
 	stacks = in->pos;
 	in->pos += (size_t)(in->end - in->pos) < 16 * n ? (size_t)(in->end - in->pos) : 16 * n;
 	for (n_strings = 0; in->pos < in->end && n_strings < MAX_STRINGS;) {

@@ -105,7 +105,7 @@ static void fill(struct profile *profile, bool exact)
 	strcpy(profile->comm, "leaky");
 	profile->mode = MODE_CONTINUOUS;
 	profile->duration_s = 10;
-	profile->overhead_pct = 2.1;
+	profile->overhead_pct = optional__of(2.1);
 	profile->interval_bytes = exact ? 1 : 524288;
 	must(profile__add_site(profile, parse, ARRAY_SIZE(parse), false, &a));
 	must(profile__add_site(profile, cache, ARRAY_SIZE(cache), false, &b));

@@ -237,8 +237,8 @@ static void show_status(struct session *s, struct status_line *line)
 		add_field(text, columns, "  anonymous memory %s%s",
 			  format_change(st.grown_bytes, bytes),
 			  per_second(rates.grown_bytes, rate));
-	if (st.overhead_pct >= 0) {
-		format_cost(st.overhead_pct, st.cpu_cores, cost);
+	if (st.overhead_pct.known) {
+		format_cost(st.overhead_pct.value, st.cpu_cores, cost);
 		add_field(text, columns, "  cost ~%s", cost);
 	}
 	if (st.windowed)

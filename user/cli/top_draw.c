@@ -566,8 +566,8 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 		snprintf(mode, sizeof(mode), "in windows (%zu of %zu)", s->windowed, s->running);
 	else if (s->windowed)
 		strcpy(mode, "in windows");
-	if (s->overhead_pct >= 0) {
-		format_cost(s->overhead_pct, s->cpu_cores, took);
+	if (s->overhead_pct.known) {
+		format_cost(s->overhead_pct.value, s->cpu_cores, took);
 		snprintf(cost, sizeof(cost), "  cost ~%s", took);
 	}
 	if (view->known)

@@ -64,7 +64,7 @@ void top_screen__clear(struct top_screen *screen);
 /* The state of the run that is not in the profiles. */
 struct top_status {
 	double elapsed_s;
-	double overhead_pct;		/* negative: unknown */
+	struct optional overhead_pct;
 	double cpu_cores;		/* cores that all processes together use, on average */
 	size_t running, windowed;	/* processes */
 	double alloc_per_s, free_per_s; /* calls */

@@ -63,13 +63,16 @@ static double within(double value, double low, double high)
 static void set_fact(struct profile *profile, const struct pprof_fact *fact, const char *value)
 {
 	void *at = pprof_fact__at(fact, profile);
+	bool optional = fact->type == FACT_OPTIONAL || fact->type == FACT_OPTIONAL_SIGNED;
+	bool negative = fact->type == FACT_SIGNED || fact->type == FACT_OPTIONAL_SIGNED;
 	uint64_t n;
 
-	if (fact->type == FACT_REAL || fact->type == FACT_SIGNED) {
-		double real = within(real_number(value), fact->type == FACT_SIGNED ? -MAX_VALUE : 0,
-				     MAX_VALUE);
+	if (optional || negative || fact->type == FACT_REAL) {
+		double real = within(real_number(value), negative ? -MAX_VALUE : 0, MAX_VALUE);
 
-		if (isfinite(real))
+		if (optional)
+			*(struct optional *)at = optional__of(real);
+		else if (isfinite(real))
 			*(double *)at = real;
 		return;
 	}

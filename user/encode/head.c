@@ -29,12 +29,12 @@ void format_cost_cell(const struct profile *profile, char buf[32])
 	char cost[32];
 
 	*buf = '\0';
-	if (profile->overhead_pct < 0)
+	if (!profile->overhead_pct.known)
 		return;
-	if (format_cost(profile->overhead_pct, cpu_cores(profile), cost))
+	if (format_cost(profile->overhead_pct.value, cpu_cores(profile), cost))
 		snprintf(buf, 32, "%.*s%% core", (int)strcspn(cost, " "), cost);
 	else
-		snprintf(buf, 32, "%.1f%%", profile->overhead_pct);
+		snprintf(buf, 32, "%.1f%%", profile->overhead_pct.value);
 }
 
 /* Puts the cost of tracing. If a process is mostly idle, the cost is also put as a share of a core,
@@ -43,20 +43,20 @@ static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	char cost[32];
 
-	if (format_cost(profile->overhead_pct, cpu_cores(profile), cost))
+	if (format_cost(profile->overhead_pct.value, cpu_cores(profile), cost))
 		sink__printf(
 			sink,
 			"cost to the target: %s, which is %.1f %% of the CPU time that it uses",
-			cost, profile->overhead_pct);
+			cost, profile->overhead_pct.value);
 	else
 		sink__printf(sink, "cost to the target: %.1f %% of its CPU time",
-			     profile->overhead_pct);
+			     profile->overhead_pct.value);
 }
 
 /* Puts a line with the cost and the share of complete stacks, where known. */
 static void put_quality(const struct profile *profile, struct sink *sink)
 {
-	bool cost = profile->overhead_pct >= 0;
+	bool cost = profile->overhead_pct.known;
 
 	if (cost)
 		put_cost(profile, sink);

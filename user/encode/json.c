@@ -610,8 +610,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		put_peak(&json, profile, peak.objects, peak.bytes);
 	}
 	rc = json__put_contradictions(&json, profile);
-	json__put_real(&json, "overhead_pct",
-		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
+	json__put_real(&json, "overhead_pct", optional__or_nan(profile->overhead_pct));
 	if (profile->others_pct > 0)
 		json__put_real(&json, "others_pct", profile->others_pct);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));

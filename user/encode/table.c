@@ -445,8 +445,8 @@ int encode_leader(const struct profile *profile, const struct table_options *opt
 		     !profile__is_regions(profile)	 ? profile_mode__name(profile->mode)
 		     : profile__is_surely_exact(profile) ? "exact"
 							 : "INCOMPLETE");
-	if (profile->overhead_pct >= 0 && !profile__is_regions(profile)) {
-		format_cost(profile->overhead_pct, cpu_cores(profile), cost);
+	if (profile->overhead_pct.known && !profile__is_regions(profile)) {
+		format_cost(profile->overhead_pct.value, cpu_cores(profile), cost);
 		sink__printf(sink, ", cost %s", cost);
 	}
 	sink__puts(sink, profile__contradictions(profile).n ? ", " : ": ");

@@ -19,7 +19,6 @@ int drawing__begin(struct drawing *d, enum profile_drawn what, pid_t pid, const 
 	p->drawn = what;
 	p->leaf_holds = p->no_allocated = true;
 	p->interval_bytes = 1;
-	p->overhead_pct = -1;
 	return p->exe ? profile__add_thread(p, (uint32_t)pid, "", &d->thread) : -ENOMEM;
 }
 

@@ -38,7 +38,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("withdrawals", UINT64, withdrawals, 0),
 	FACT("stacks_walked", UINT64, stacks_walked, 0),
 	FACT("stacks_complete", UINT64, stacks_complete, 0),
-	FACT("overhead_pct", REAL, overhead_pct, -1),
+	FACT("overhead_pct", OPTIONAL, overhead_pct, NAN),
 	FACT("others_pct", REAL, others_pct, 0),
 	FACT("windows", UINT64, windows.n, 0),
 	FACT("windows_s", REAL, windows.seconds, 0),
@@ -110,6 +110,9 @@ double pprof_fact__get(const struct pprof_fact *fact, const struct profile *prof
 	case FACT_REAL:
 	case FACT_SIGNED:
 		return *(const double *)at;
+	case FACT_OPTIONAL:
+	case FACT_OPTIONAL_SIGNED:
+		return optional__or_nan(*(const struct optional *)at);
 	}
 	return NAN;
 }
@@ -134,14 +137,7 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 void pprof_facts__clear(struct profile *profile)
 {
 	for (size_t i = 0; i < n_pprof_facts; i++) {
-		void *at = pprof_fact__at(&pprof_facts[i], profile);
-
 		if (pprof_facts[i].type == FACT_REAL || pprof_facts[i].type == FACT_SIGNED)
-			*(double *)at = pprof_facts[i].absent;
-		else
-			memset(at, 0,
-			       pprof_facts[i].type == FACT_UINT64 ? sizeof(uint64_t)
-			       : pprof_facts[i].type == FACT_BOOL ? sizeof(bool)
-								  : sizeof(uint32_t));
+			*(double *)pprof_fact__at(&pprof_facts[i], profile) = pprof_facts[i].absent;
 	}
 }

@@ -310,8 +310,10 @@ enum pprof_fact_type {
 	FACT_UINT32,
 	FACT_INT, /* 0 or more */
 	FACT_BOOL,
-	FACT_REAL,   /* 0 or more */
-	FACT_SIGNED, /* real */
+	FACT_REAL,	      /* 0 or more */
+	FACT_SIGNED,	      /* real */
+	FACT_OPTIONAL,	      /* struct optional, 0 or more */
+	FACT_OPTIONAL_SIGNED, /* struct optional */
 };
 
 /* Which profiles have a fact. */
@@ -341,12 +343,12 @@ extern const size_t n_pprof_facts;
 /* Returns the address of a fact in the profile or its run. Callers that may change the profile may
  * write to this address. */
 void *pprof_fact__at(const struct pprof_fact *fact, const struct profile *profile);
-/* The value of a fact. A FACT_UINT64 may lose digits. */
+/* The value of a fact; NaN: it is not known. A FACT_UINT64 may lose digits. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
 /* Does this profile lack the fact? */
 bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
 
-/* Sets every fact of a profile that is read from a file to its absent value. */
+/* Sets every fact of a new profile, which is read from a file, to its absent value. */
 void pprof_facts__clear(struct profile *profile);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file_id.h"
+#include "base/optional.h"
 #include "profile/estimate.h"
 #include "profile/growth.h"
 #include "profile/regions.h"
@@ -322,8 +323,8 @@ struct profile {
 	uint64_t stacks_walked, stacks_complete; /* stacks_walked: samples whose stack was walked.
 						  * stacks_complete: those of them whose stack
 						  * reaches the start of the process or thread */
-	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
-			       * negative when unknown */
+	/* estimated share of the target's CPU time that tracing took, 0..100 */
+	struct optional overhead_pct;
 	double others_pct;    /* extra cost of calls because other tracers had probes on the same
 			       * functions, in % of the calls' own cost. Included in overhead_pct */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */

@@ -192,7 +192,7 @@ struct build {
 	uint64_t interval, asked_interval, finest_interval, present_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
-	double overhead_pct; /* negative when unknown */
+	struct optional overhead_pct;
 	double others_pct;
 	/* growth of regions that the program maps by itself, bytes per second; 0: not known */
 	double regions_growth;

@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_SESSION_INTERNAL_H
 #define MEMTRACE_SESSION_INTERNAL_H
 
+#include "base/optional.h"
 #include "base/table.h"
 #include "capture/watch.h"
 #include "elf/binary.h"
@@ -127,15 +128,12 @@ struct session {
 	struct profile_run *run; /* of all profiles */
 };
 
-/* Returns part_ns in percent of the CPU time cpu_ns, at most 100; -1: not known. */
-static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
+/* Returns part_ns in percent of the CPU time cpu_ns, at most 100. part_ns below 0: not known. */
+static inline struct optional session__share_pct(double part_ns, uint64_t cpu_ns)
 {
-	double pct;
-
 	if (part_ns < 0 || !cpu_ns)
-		return -1;
-	pct = 100.0 * part_ns / (double)cpu_ns;
-	return pct > 100 ? 100 : pct;
+		return (struct optional){};
+	return optional__of(fmin(100.0 * part_ns / (double)cpu_ns, 100));
 }
 
 /* Returns when tracing of the target began, monotonic. */

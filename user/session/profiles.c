@@ -135,7 +135,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		of_regions.calibration = NULL;
 		of_regions.not_traced = NULL;
 		if (!s->regions_calibrated)
-			of_regions.overhead_pct = -1;
+			of_regions.overhead_pct = (struct optional){};
 		rc = build__regions(&of_regions, &regions);
 		if (rc)
 			return rc;

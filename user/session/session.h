@@ -219,9 +219,8 @@ struct session_status {
 	 * much they hold. */
 	double grown_bytes;
 	size_t n_live, n_grown;
-	/* estimated cost of tracing in percent of the targets' CPU time since the start; negative
-	 * when unknown */
-	double overhead_pct;
+	/* estimated cost of tracing in percent of the targets' CPU time since the start */
+	struct optional overhead_pct;
 	double cpu_cores; /* how many cores the targets use, on the average since the start */
 	size_t running;	  /* targets that have not ended */
 	size_t windowed;  /* number of targets that are traced in windows at present */

@@ -102,9 +102,9 @@ static int add(struct group *g, const struct process *p)
 		g->freed_bytes += profile->sites[i].freed_bytes;
 	}
 	add_growth(&g->growth, &p->growth);
-	if (profile->overhead_pct > 0 && profile->duration_s > 0)
-		g->cost_cores += profile->overhead_pct / 100 * (double)profile->cpu_time_ns / 1e9 /
-				 profile->duration_s;
+	if (profile->overhead_pct.known && profile->duration_s > 0)
+		g->cost_cores += profile->overhead_pct.value / 100 * (double)profile->cpu_time_ns /
+				 1e9 / profile->duration_s;
 	if (!g->largest || p->live.bytes > g->largest->live.bytes)
 		g->largest = p;
 	return add_pools(g, p);

@@ -358,8 +358,7 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_real(&target, "growth_high", p->growth.high);
 		json__put_real(&target, "growth_over_s", p->growth_s);
 		json__put_bool(&target, "surely_grows", surely_grows(p));
-		json__put_real(&target, "overhead_pct",
-			       p->latest->overhead_pct >= 0 ? p->latest->overhead_pct : NAN);
+		json__put_real(&target, "overhead_pct", optional__or_nan(p->latest->overhead_pct));
 		if (p->rise.known)
 			list_rise(&target, &p->rise);
 		json__put_uint(&target, "snapshots", p->n_kept);

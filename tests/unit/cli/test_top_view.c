@@ -567,7 +567,7 @@ static void test_head(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
 	struct top_status status = {.elapsed_s = 61,
-				    .overhead_pct = 1.25,
+				    .overhead_pct = {true, 1.25},
 				    .running = 1,
 				    .alloc_per_s = 1000,
 				    .free_per_s = 900};
@@ -619,7 +619,7 @@ static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
 	struct profile *regions = process(1, "one", "mapper", 700);
-	const struct top_status status = {.elapsed_s = 20, .overhead_pct = -1, .running = 2};
+	const struct top_status status = {.elapsed_s = 20, .running = 2};
 
 	(void)state;
 	regions->what = PROFILE_REGIONS;

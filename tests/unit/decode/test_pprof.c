@@ -214,7 +214,7 @@ static struct profile *rich(void)
 	p->dropped = 3;
 	p->stacks_walked = 100;
 	p->stacks_complete = 99;
-	p->overhead_pct = 0;
+	p->overhead_pct = optional__of(0);
 	p->others_pct = 112.5;
 	p->cpu_time_ns = 77;
 	p->rss_start_bytes = 1 << 20;

@@ -97,7 +97,6 @@ static inline struct profile *new_profile(uint64_t interval)
 	strcpy(profile->comm, "leaky");
 	profile->mode = MODE_CONTINUOUS;
 	profile->duration_s = 10;
-	profile->overhead_pct = -1;
 	return profile;
 }
 

@@ -108,7 +108,7 @@ static void progress_tells_the_cost_that_is_felt(void **state)
 	char *text;
 
 	(void)state;
-	profile->overhead_pct = 40;
+	profile->overhead_pct = optional__of(40);
 	profile->cpu_time_ns = (uint64_t)(profile->duration_s * 1e9 / 20);
 	text = encoded(in_leader, profile);
 	assert_has(text, ", cost 2.0 % of a core");

@@ -48,7 +48,7 @@ static void the_keys_are_as_promised(void **state)
 	STACK(profile, 1, 8, 0, "malloc", "freed");
 	profile->alloc_calls = 9;
 	profile->free_calls = 4;
-	profile->overhead_pct = 2.5;
+	profile->overhead_pct = optional__of(2.5);
 	assert_int_equal(profile__add_probe(profile, &probe), 0);
 	assert_int_equal(profile__add_lost(profile, "live_full", 0), 0);
 	assert_int_equal(profile__add_lost(profile, "unwind_failed", 7), 0);
@@ -150,7 +150,7 @@ static void unknown_numbers_are_null(void **state)
 		struct profile *profile = new_profile(524288);
 		char *text;
 
-		profile->overhead_pct = profile->duration_s = unknown[i];
+		profile->duration_s = unknown[i];
 		profile->mode = MODE_UNKNOWN;
 		text = encoded(encode_json, profile);
 		assert_non_null(strstr(text, "\"overhead_pct\":null,"));

@@ -81,7 +81,7 @@ static void exact_runs_show_no_intervals(void **state)
 	profile->rss_end_bytes = 0;
 	profile->n_live_threads = 0;
 	profile->ended = true;
-	profile->overhead_pct = 0.5;
+	profile->overhead_pct = optional__of(0.5);
 	assert_int_equal(profile__add_lost(profile, "live_full", 2000), 0);
 	assert_int_equal(profile__add_lost(profile, "sites_full", 0), 0);
 	end_profile(profile);
@@ -99,7 +99,7 @@ static void exact_runs_show_no_intervals(void **state)
 	profile->rss_start_bytes = 20 * MIB;
 	profile->rss_end_bytes = 32 * MIB;
 	profile->n_live_threads = 4;
-	profile->overhead_pct = 2.1;
+	profile->overhead_pct = optional__of(2.1);
 	assert_int_equal(profile__add_lost(profile, "stacks_truncated", 3), 0);
 	assert_int_equal(profile__add_lost(profile, "live_full", 10000), 0);
 	end_profile(profile);
@@ -276,7 +276,7 @@ static void sampled_processes(void)
 	STACK(profile, 1, 64, 9, "malloc", "std::map<int, std::string>::insert", "main");
 	profile->rss_start_bytes = profile->rss_end_bytes = 7 * MIB;
 	profile->n_live_threads = 1200;
-	profile->overhead_pct = 12.5;
+	profile->overhead_pct = optional__of(12.5);
 	end_profile(profile);
 	for (size_t i = 0; i < n_all; i++)
 		((struct profile *)all[i])->duration_s = 16;
@@ -290,7 +290,7 @@ static void cost_is_what_is_felt(void **state)
 
 	(void)state;
 	STACK(profile, 1, MIB, 4, "malloc", "keep", "main");
-	profile->overhead_pct = 72.8;
+	profile->overhead_pct = optional__of(72.8);
 	profile->cpu_time_ns = (uint64_t)(profile->duration_s * 1e9 / 100);
 	end_profile(profile);
 	text = table((struct process_table_options){.width = 140});

@@ -34,7 +34,7 @@ static void exact_tables_show_no_intervals(void **state)
 	STACK(profile, 1, 102400, 3, "realloc", "parse", "parse", "xmalloc", "parse", "main");
 	STACK(profile, 1, 5120, 1, "malloc", "tiny", "main");
 	STACK(profile, 1, 5120, 0, "malloc", "freed", "main");
-	profile->overhead_pct = 2.1;
+	profile->overhead_pct = optional__of(2.1);
 	assert_int_equal(profile__add_file(profile, "a.heap"), 0);
 	assert_int_equal(profile__add_file(profile, "b\nc"), 0);
 	assert_int_equal(profile__add_lost(profile, "live_full", 12000), 0);
@@ -262,7 +262,7 @@ static void cost_is_told_as_it_is_felt(void **state)
 
 	(void)state;
 	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
-	profile->overhead_pct = 62.1;
+	profile->overhead_pct = optional__of(62.1);
 	profile->cpu_time_ns = 85000000; /* in ten seconds: 0.85 % of a core */
 	text = table_of(profile, (struct table_options){});
 	assert_has(text,

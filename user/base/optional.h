@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A number that may be unknown. It is a struct, so that code cannot use an unknown number as one.
+ * All zero: not known. */
+#ifndef MEMTRACE_BASE_OPTIONAL_H
+#define MEMTRACE_BASE_OPTIONAL_H
+
+#include <math.h>
+#include <stdbool.h>
+
+struct optional {
+	bool known;
+	double value;
+};
+
+/* Makes a number from the result of arithmetic: NaN and infinities are not known. */
+static inline struct optional optional__of(double value)
+{
+	return isfinite(value) ? (struct optional){true, value} : (struct optional){};
+}
+
+/* For arithmetic and encoders to which NaN means "not known". */
+static inline double optional__or_nan(struct optional number)
+{
+	return number.known ? number.value : NAN;
+}
+
+#endif
