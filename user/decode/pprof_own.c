@@ -395,9 +395,10 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 			rc = read_resident_row(&reader, &part);
 		else if (part.number == OWN_RESIDENT_CENSUS)
 			rc = read_resident_census(&reader, &part);
-		else if (part.number == OWN_RESIDENT_FOLLOWED_S)
-			rc = pprof_own__take_reals(file, &part, MAX_VALUE, &r->followed_s, 1);
-		else
+		else if (part.number == OWN_RESIDENT_FOLLOWED_S) {
+			r->stopped_s.known = true;
+			rc = pprof_own__take_reals(file, &part, MAX_VALUE, &r->stopped_s.value, 1);
+		} else
 			rc = 0;
 	}
 	if (!rc && r->heap_split && !has_heap_rows(r))

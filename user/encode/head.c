@@ -182,10 +182,10 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
 	sink__puts(sink, " of anonymous memory");
-	if (isfinite(profile->resident_change_bytes))
+	if (profile->resident_change_bytes.known)
 		sink__printf(sink, "; resident set %c%s",
-			     profile->resident_change_bytes < 0 ? '-' : '+',
-			     format_bytes(fabs(profile->resident_change_bytes), bytes));
+			     profile->resident_change_bytes.value < 0 ? '-' : '+',
+			     format_bytes(fabs(profile->resident_change_bytes.value), bytes));
 	sink__puts(sink, "\n");
 	put_quality(profile, sink);
 }
@@ -452,14 +452,15 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 	if (profile->dropped)
 		sink__printf(sink, "; INCOMPLETE: %s calls found no room and are missing",
 			     with_commas(profile->dropped, a));
-	if (profile->regions.followed_s > 0)
+	if (profile->regions.stopped_s.known)
 		sink__printf(sink,
 			     "; INCOMPLETE: followed for the first %.1f s only, because so many "
 			     "calls cost too much (--max-overhead)",
-			     profile->regions.followed_s);
-	if (profile->regions.earlier_gone_bytes > 0)
+			     profile->regions.stopped_s.value);
+	if (profile->regions.earlier_gone_bytes.known &&
+	    profile->regions.earlier_gone_bytes.value > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",
-			     format_bytes(profile->regions.earlier_gone_bytes, bytes));
+			     format_bytes(profile->regions.earlier_gone_bytes.value, bytes));
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");

@@ -480,13 +480,10 @@ static void put_kinds(struct json *json, const struct profile *profile)
 		json__put_uint(&kinds, region_memory__name((enum region_memory)i),
 			       to_integer(profile->regions.kind_bytes[i]));
 	sink__puts(json->sink, "}");
-	if (profile->regions.earlier_gone_bytes >= 0)
-		json__put_uint(json, "earlier_gone_bytes",
-			       to_integer(profile->regions.earlier_gone_bytes));
-	else
-		json__put_real(json, "earlier_gone_bytes", NAN);
-	if (profile->regions.followed_s > 0)
-		json__put_real(json, "regions_followed_s", profile->regions.followed_s);
+	put_integer(json, "earlier_gone_bytes",
+		    optional__or_nan(profile->regions.earlier_gone_bytes));
+	if (profile->regions.stopped_s.known)
+		json__put_real(json, "regions_followed_s", profile->regions.stopped_s.value);
 }
 
 /* Puts what became of the blocks of windows. */
@@ -617,7 +614,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile__is_regions(profile))
 		put_kinds(&json, profile);
 	if (profile__is_faults(profile))
-		json__put_signed(&json, "resident_change_bytes", profile->resident_change_bytes);
+		json__put_signed(&json, "resident_change_bytes",
+				 optional__or_nan(profile->resident_change_bytes));
 	if (profile__knows_process_growth(profile))
 		put_process_growth(&json, profile);
 	if (profile->has_life)

@@ -188,7 +188,8 @@ static void put_resident(struct pprof *p, const struct resident *r)
 	message__uint(m, OWN_RESIDENT_HEAP_WINDOWED, r->heap_windowed);
 	message__uint(m, OWN_RESIDENT_FROM_START, r->from_start);
 	message__uint(m, OWN_RESIDENT_FOLLOWED, r->followed);
-	add_known(m, OWN_RESIDENT_FOLLOWED_S, &r->followed_s, 1);
+	if (r->stopped_s.known)
+		message__reals(m, OWN_RESIDENT_FOLLOWED_S, &r->stopped_s.value, 1);
 	message__uint(m, OWN_RESIDENT_SKIPPED, r->skipped);
 	for (size_t i = 0; i < r->n; i++) {
 		const struct resident_row *row = &r->rows[i];

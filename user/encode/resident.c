@@ -52,10 +52,10 @@ static void format_row_interval(const struct resident *r, const struct resident_
 /* Returns the words for memory whose mapping was not seen. */
 static const char *earlier_text(const struct resident *r)
 {
-	return !r->followed	   ? "anonymous, not followed"
-	       : r->followed_s > 0 ? "anonymous, from before the run or late in it"
-	       : r->from_start	   ? "anonymous, the dynamic linker's"
-				   : "anonymous, from before the run";
+	return !r->followed	    ? "anonymous, not followed"
+	       : r->stopped_s.known ? "anonymous, from before the run or late in it"
+	       : r->from_start	    ? "anonymous, the dynamic linker's"
+				    : "anonymous, from before the run";
 }
 
 /* Returns the text of a row; NULL: no memory. The caller frees it. */
@@ -295,11 +295,11 @@ static void put_below(const struct resident *r, struct sink *sink)
 	if (r->hugetlb_bytes)
 		sink__printf(sink, "reserved huge pages (hugetlb): %s KiB, not in it\n",
 			     format_kib((double)r->hugetlb_bytes, number));
-	if (r->followed_s > 0)
+	if (r->stopped_s.known)
 		sink__printf(sink,
 			     "INCOMPLETE: calls that map memory were followed for the first "
 			     "%.1f s only\n",
-			     r->followed_s);
+			     r->stopped_s.value);
 	if (!r->followed)
 		sink__puts(sink, "memtrace did not follow which stacks map memory; "
 				 "--what heap,regions does\n");

@@ -251,9 +251,9 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 	if (profile->dropped)
 		fprintf(out, "%sINCOMPLETE: %s samples had no room and are missing\n", whose,
 			with_commas(profile->dropped, count));
-	if (profile->regions.followed_s > 0)
+	if (profile->regions.stopped_s.known)
 		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose,
-			profile->regions.followed_s);
+			profile->regions.stopped_s.value);
 	sink = sink__to_stream(out);
 	if (put_contradictions(profile, whose, &sink)) {
 		fclose(stream);

@@ -73,9 +73,9 @@ const struct pprof_fact pprof_facts[] = {
 	FACT_OF(WINDOWED, "blocks_unmapped", UINT64, windows.evidence.unmapped, 0),
 	FACT_OF(WINDOWED, "blocks_changed", UINT64, windows.evidence.changed, 0),
 	FACT_OF(WINDOWED, "blocks_unchanged", UINT64, windows.evidence.unchanged, 0),
-	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, regions.earlier_gone_bytes, -1),
-	FACT_OF(REGIONS, "regions_followed_s", REAL, regions.followed_s, 0),
-	FACT_OF(FAULTS, "resident_change_bytes", SIGNED, resident_change_bytes, NAN),
+	FACT_OF(REGIONS, "earlier_gone_bytes", OPTIONAL, regions.earlier_gone_bytes, NAN),
+	FACT_OF(REGIONS, "regions_followed_s", OPTIONAL, regions.stopped_s, NAN),
+	FACT_OF(FAULTS, "resident_change_bytes", OPTIONAL_SIGNED, resident_change_bytes, NAN),
 	RUN_FACT("memtrace_cost_known", BOOL, cost.known, 0),
 	RUN_FACT("memtrace_cpu_pct", REAL, cost.cpu_pct, 0),
 	RUN_FACT("memtrace_host_cost_known", BOOL, cost.host_known, 0),
@@ -129,8 +129,6 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 	    (fact->of == FACT_OF_FAULTS && !profile__is_faults(profile)) ||
 	    (fact->of == FACT_OF_HOST_COST && !profile->run->cost.host_known))
 		return true;
-	if (fact->absent == -1) /* negative: not known */
-		return !(value >= 0);
 	return !isfinite(value) || value == fact->absent;
 }
 

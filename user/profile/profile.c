@@ -412,7 +412,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
-	return profile->dropped || profile->regions.followed_s > 0 ||
+	return profile->dropped || profile->regions.stopped_s.known ||
 	       profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile);
 }
 

@@ -216,12 +216,11 @@ struct profile_windows {
 /* Figures that only a profile of regions has. */
 struct profile_regions {
 	double kind_bytes[REGION_MEMORY_KINDS]; /* live bytes, by kind of memory */
-	/* bytes of regions from before the run that were given back during the run; negative: not
-	 * known */
-	double earlier_gone_bytes;
-	/* Regions were followed for so many seconds from the start. After that, following them cost
-	 * too much. 0: regions were followed to the end. */
-	double followed_s;
+	/* bytes of regions from before the run that were given back during the run */
+	struct optional earlier_gone_bytes;
+	/* After so many seconds from the start, regions were no longer followed, because following
+	 * them cost too much. Not known: they were followed to the end. */
+	struct optional stopped_s;
 };
 
 /* How fast the process's anonymous memory grows, as the kernel counts it, and how much of this
@@ -344,9 +343,8 @@ struct profile {
 	uint64_t withdrawals;
 
 	struct profile_regions regions; /* only in a profile of regions */
-	/* only in a profile of page faults: change of the resident set over the run, bytes; NaN:
-	 * not known */
-	double resident_change_bytes;
+	/* change of the resident set over the run; only shown for a profile of page faults */
+	struct optional resident_change_bytes;
 
 	char *refused; /* which functions could not be probed, why, and what follows; NULL: none */
 	/* what the whole process's resident set is made of; NULL: not known */

@@ -351,7 +351,8 @@ int resident__make(const struct resident_pieces *pieces, const struct profile *h
 	r->skipped = pieces->skipped;
 	r->from_start = from_start;
 	r->followed = regions != NULL;
-	r->followed_s = regions ? regions->regions.followed_s : 0;
+	if (regions)
+		r->stopped_s = regions->regions.stopped_s;
 	*ret = r;
 	r = NULL;
 out:

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/intern.h"
+#include "base/optional.h"
 #include "profile/estimate.h"
 #include "profile/heap.h"
 
@@ -131,8 +132,7 @@ struct resident {
 	bool from_start;    /* the run saw the process, or the process's present program, from the
 			     * start */
 	bool followed;	    /* memory mapped during the run is listed by owner */
-	double followed_s;  /* seconds from the start until following mappings cost too much; 0:
-			     * mappings were followed to the end */
+	struct optional stopped_s; /* as in struct profile_regions; not known if not followed */
 	uint64_t skipped;
 	/* the heap's mappings, ascending, for the census; not in files */
 	struct heap_range *ranges;

@@ -474,13 +474,11 @@ static int begin_profile(const struct build *b, struct profile *p)
 	if (p->mode == MODE_CONTINUOUS && b->finest_interval &&
 	    b->finest_interval < b->asked_interval)
 		p->finest_interval_bytes = b->finest_interval;
-	p->regions.earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
 		p->growth.blocks_high = NAN;
-	p->resident_change_bytes =
-		b->target->rss_start_bytes && b->target->rss_bytes
-			? (double)b->target->rss_bytes - (double)b->target->rss_start_bytes
-			: NAN;
+	if (b->target->rss_start_bytes && b->target->rss_bytes)
+		p->resident_change_bytes = optional__of((double)b->target->rss_bytes -
+							(double)b->target->rss_start_bytes);
 	p->start_unix_ns = b->start_unix_ns;
 	p->duration_s = b->duration_s;
 	p->planned_s = b->planned_s;
@@ -691,7 +689,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	p->free_calls = book->calls - book->taken;
 	region_book__live(book, &earlier_gone);
 	if (book->earlier_known)
-		p->regions.earlier_gone_bytes = (double)earlier_gone;
+		p->regions.earlier_gone_bytes = optional__of((double)earlier_gone);
 	if (!rc)
 		rc = add_lost(b, p);
 	if (!rc)
@@ -699,7 +697,8 @@ int build__regions(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = profile__add_lost(p, "regions_stopped", b->target->regions_stopped_ns != 0);
 	if (b->target->regions_stopped_ns)
-		p->regions.followed_s = (double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9;
+		p->regions.stopped_s =
+			optional__of((double)(b->target->regions_stopped_ns - b->begin_ns) / 1e9);
 	if (!rc)
 		rc = profile__add_lost(p, "dropped_by_exec", book->dropped_by_exec);
 	p->dropped += book->too_many;

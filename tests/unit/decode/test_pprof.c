@@ -77,7 +77,7 @@ static struct resident *rich_resident(void)
 		.heap_windowed = true,
 		.from_start = true,
 		.followed = true,
-		.followed_s = 1 / 3.0,
+		.stopped_s = {true, 1 / 3.0},
 		.skipped = 3,
 	};
 	for (size_t i = 0; i < r->n; i++) {
@@ -481,7 +481,7 @@ static void assert_same_resident(const struct resident *a, const struct resident
 		    a->huge_bytes == b->huge_bytes && a->hugetlb_bytes == b->hugetlb_bytes);
 	assert_true(a->heap_split == b->heap_split && a->heap_windowed == b->heap_windowed &&
 		    a->from_start == b->from_start && a->followed == b->followed);
-	assert_true(a->followed_s == b->followed_s && a->skipped == b->skipped);
+	assert_true(a->stopped_s.value == b->stopped_s.value && a->skipped == b->skipped);
 	assert_non_null(b->census);
 	assert_memory_equal(a->census, b->census, sizeof(*a->census));
 	assert_string_equal(a->census_failed, b->census_failed);
@@ -630,26 +630,27 @@ static void regions_and_faults_come_back(void **state)
 	(void)state;
 	profile->what = PROFILE_REGIONS;
 	profile->regions.kind_bytes[REGION_OF_STACK] = 8192;
-	profile->regions.earlier_gone_bytes = 0;
-	profile->regions.followed_s = 4.5;
+	profile->regions.earlier_gone_bytes = optional__of(0);
+	profile->regions.stopped_s = optional__of(4.5);
 	STACK(profile, 1, 8192, 1, "mmap", "pool", "main");
 	end_profile(profile);
 	again = round_trip(profile);
 	assert_true(profile__is_regions(again));
 	assert_near(again->regions.kind_bytes[REGION_OF_STACK], 8192, 0);
-	assert_true(again->regions.earlier_gone_bytes == 0);
-	assert_near(again->regions.followed_s, 4.5, 0);
+	assert_true(again->regions.earlier_gone_bytes.known);
+	assert_true(again->regions.earlier_gone_bytes.value == 0);
+	assert_near(optional__or_nan(again->regions.stopped_s), 4.5, 0);
 	profile__free(again);
 	profile->what = PROFILE_FAULTS;
-	profile->resident_change_bytes = -123;
+	profile->resident_change_bytes = optional__of(-123);
 	again = round_trip(profile);
 	assert_true(profile__is_faults(again));
-	assert_near(again->resident_change_bytes, -123, 0);
-	assert_true(again->regions.earlier_gone_bytes == -1); /* not known */
+	assert_near(optional__or_nan(again->resident_change_bytes), -123, 0);
+	assert_false(again->regions.earlier_gone_bytes.known || again->regions.stopped_s.known);
 	profile__free(again);
-	profile->resident_change_bytes = NAN;
+	profile->resident_change_bytes = (struct optional){};
 	again = round_trip(profile);
-	assert_true(isnan(again->resident_change_bytes));
+	assert_false(again->resident_change_bytes.known);
 	profile__free(again);
 	profile__free(profile);
 }
@@ -665,7 +666,7 @@ static void faults_are_read_by_their_old_name(void **state)
 
 	(void)state;
 	profile->what = PROFILE_FAULTS;
-	profile->resident_change_bytes = 8192;
+	profile->resident_change_bytes = optional__of(8192);
 	STACK(profile, 1, 4096, 1, "memset", "f", "main");
 	end_profile(profile);
 	bytes = packed(profile, &len);
@@ -676,7 +677,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	again = decoded_bytes(plain, len);
 	assert_true(profile__is_faults(again));
 	assert_int_equal(again->what, PROFILE_FAULTS);
-	assert_near(again->resident_change_bytes, 8192, 0);
+	assert_near(optional__or_nan(again->resident_change_bytes), 8192, 0);
 	free(bytes);
 	free(plain);
 	profile__free(again);

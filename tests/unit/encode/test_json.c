@@ -171,30 +171,30 @@ static void other_profiles_have_their_own(void **state)
 	(void)state;
 	profile->what = PROFILE_REGIONS;
 	profile->regions.kind_bytes[REGION_OF_STACK] = 8192;
-	profile->regions.earlier_gone_bytes = 4096;
+	profile->regions.earlier_gone_bytes = optional__of(4096);
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "{\"version\":1,\"what\":\"regions\","));
 	assert_non_null(strstr(text, "\"kinds\":{\"anonymous\":0,\"file\":0,\"stack\":8192,"
 				     "\"hugetlb\":0,\"brk\":0,\"other\":0},"
 				     "\"earlier_gone_bytes\":4096,"));
 	free(text);
-	profile->regions.earlier_gone_bytes = -1;
+	profile->regions.earlier_gone_bytes = (struct optional){};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"earlier_gone_bytes\":null,"));
 	assert_null(strstr(text, "regions_followed_s"));
 	free(text);
-	profile->regions.followed_s = 0.25;
+	profile->regions.stopped_s = optional__of(0.25);
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"regions_followed_s\":0.250,"));
 	free(text);
 
 	profile->what = PROFILE_FAULTS;
-	profile->resident_change_bytes = -123;
+	profile->resident_change_bytes = optional__of(-123);
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"resident_change_bytes\":-123,"));
 	assert_null(strstr(text, "kinds"));
 	free(text);
-	profile->resident_change_bytes = NAN;
+	profile->resident_change_bytes = (struct optional){};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"resident_change_bytes\":null,"));
 	free(text);

@@ -232,7 +232,7 @@ static void faults_drop_no_frames(void **state)
 
 	(void)state;
 	profile->what = PROFILE_FAULTS;
-	profile->resident_change_bytes = NAN;
+	profile->resident_change_bytes = (struct optional){};
 	STACK(profile, 1, 4096, 1, "memset", "f");
 	end_profile(profile);
 	bytes = unpacked(profile, &len);

@@ -126,7 +126,7 @@ static void what_is_not_known(void **state)
 	(void)state;
 	profile->resident->rows[0].interval.high = NAN;
 	profile->resident->followed = true;
-	profile->resident->followed_s = 2.5;
+	profile->resident->stopped_s = optional__of(2.5);
 	profile->resident->skipped = 3;
 	text = encoded(in_table, profile);
 	assert_non_null(strstr(text, "INCOMPLETE  "));

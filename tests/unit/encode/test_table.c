@@ -475,7 +475,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	profile->free_calls = 2;
 	profile->regions.kind_bytes[REGION_OF_ANONYMOUS] = 1 << 20;
 	profile->regions.kind_bytes[REGION_OF_BRK] = 4096;
-	profile->regions.earlier_gone_bytes = 8192;
+	profile->regions.earlier_gone_bytes = optional__of(8192);
 	text = table_of(profile, (struct table_options){});
 	assert_has(
 		text,
@@ -492,7 +492,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	free(text);
 
 	profile->what = PROFILE_FAULTS;
-	profile->resident_change_bytes = -4096;
+	profile->resident_change_bytes = optional__of(-4096);
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "first touched and still there: AT LEAST ");
 	assert_has(text, "; resident set -4.0 KiB");
@@ -618,7 +618,7 @@ static void what_is_the_allocators_own_comes_last(void **state)
 	assert_has(text, expected);
 	assert_null(strstr(text, "AT LEAST"));
 	free(text);
-	profile->regions.followed_s = 0.25;
+	profile->regions.stopped_s = optional__of(0.25);
 	text = table_of(profile, (struct table_options){.width = 100});
 	assert_has(text, "live regions: AT LEAST 300.0 KiB");
 	assert_has(text, "followed for the first 0.2 s only");
