@@ -172,7 +172,7 @@ static int put_view(struct profile *profile, const char *name, struct sink *sink
 	if (!view_options__any(&options))
 		return 2;
 	if (options.weight == WEIGHT_GROWTH) { /* the largest grows, the others do not */
-		profile->has_growth = true;
+		profile->growth.stacks_known = true;
 		for (size_t i = 0; i < profile->n_sites; i++)
 			profile->sites[i].growth.bytes_per_s = i ? -5 : 120.4;
 	}

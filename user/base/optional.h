@@ -24,4 +24,10 @@ static inline double optional__or_nan(struct optional number)
 	return number.known ? number.value : NAN;
 }
 
+/* Is the number known to be above the limit? */
+static inline bool optional__is_above(struct optional number, double limit)
+{
+	return number.known && number.value > limit;
+}
+
 #endif

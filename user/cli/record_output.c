@@ -169,7 +169,7 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		options.table.churn = c->churn && trace_what(profiles[i]) == WHAT_HEAP;
 		options.table.weight =
 			options.table.churn ? WEIGHT_LIVE : table_weight(c, profiles[i]);
-		options.leaks = c->trace.leaks && (profiles[i]->has_growth || !aside);
+		options.leaks = c->trace.leaks && (profiles[i]->growth.stacks_known || !aside);
 		options.more = c->more;
 		options.more.resident &= !i || profiles[i - 1]->pid != profiles[i]->pid;
 		options.modules = aside ? NULL : c->modules;

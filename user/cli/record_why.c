@@ -333,7 +333,7 @@ static int ask(const struct record_config *c, struct profile *p, bool late, int 
 	a->signals = signals;
 	if (p->ended)
 		return error__set(err, -ESRCH, "the process had ended");
-	if (!p->has_growth)
+	if (!p->growth.stacks_known)
 		return error__set(err, -ENODATA, "the run was too short to tell what grows");
 	rc = match__stacks(&only, 1, &match_limits, &match, err);
 	if (rc)

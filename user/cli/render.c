@@ -9,7 +9,7 @@ bool more_tables__any(const struct more_tables *more)
 static int put_leaks(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink)
 {
-	if (profile->has_growth)
+	if (profile->growth.stacks_known)
 		return sink__puts(sink, "\n") ?: encode_leaks(profile, options, sink);
 	return sink__printf(sink, "\nmemtrace: pid %d: which stacks leak cannot be told: %s\n",
 			    (int)profile->pid, leaks__refusal(profile));

@@ -353,7 +353,7 @@ static int check_content(const struct report_config *c, const struct profile *pr
 	}
 	if (check_more(c, profile))
 		return EXIT_FAILED;
-	if (!c->table.leaks || profile->has_growth)
+	if (!c->table.leaks || profile->growth.stacks_known)
 		return 0;
 	complain("%s: it says nothing of growth: %s", c->path,
 		 profile->own_version ? "its run was too short to tell"

@@ -460,7 +460,7 @@ static int describe(const struct row *row, size_t width, struct text *text)
 	else if (!rc)
 		rc = put_words(text, width, "growth:  %s/s%s%s", cells.at[GROWTH],
 			       in_brackets(cells.at[GROWTH_INTERVAL], buf, sizeof(buf)),
-			       profile->has_growth ? "" : "  on average since the start");
+			       profile->growth.stacks_known ? "" : "  on average since the start");
 	if (!rc)
 		rc = put_words(text, width, "alloc:   %s/s%s  %s in %s objects since the start",
 			       cells.at[RATE],
@@ -547,7 +547,7 @@ static struct sum sum_of_all(const struct top_view *view)
 			continue;
 		sum.live_bytes += p->numbers.live.bytes;
 		sum.samples += p->profile->samples;
-		if (p->profile->has_growth)
+		if (p->profile->growth.stacks_known)
 			sum.growth = (isfinite(sum.growth) ? sum.growth : 0) +
 				     p->profile->growth.attributed.bytes_per_s;
 	}

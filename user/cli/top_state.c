@@ -149,7 +149,7 @@ static int process__init(const struct top_view *view, struct process *process)
 		double marked = marked_bytes(&view->marks, mark_id(profile, group->key));
 
 		*n = (struct numbers){.live = group->live,
-				      .growth = profile->has_growth
+				      .growth = profile->growth.stacks_known
 							? group->growth
 							: growth_since_start(profile, &group->live),
 				      .alloc_bytes = group->alloc_bytes,
@@ -162,9 +162,9 @@ static int process__init(const struct top_view *view, struct process *process)
 		if (!group->site->allocators_own)
 			growth__merge(&growth, &n->growth);
 	}
-	if (profile->has_growth && !profile__is_regions(profile))
+	if (profile->growth.stacks_known && !profile__is_regions(profile))
 		growth = profile->growth.attributed;
-	else if (!profile->has_growth)
+	else if (!profile->growth.stacks_known)
 		growth = growth_since_start(profile, &process->numbers.live);
 	process->numbers.growth = growth;
 	process->findings = profile__contradictions(profile);

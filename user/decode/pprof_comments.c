@@ -208,7 +208,7 @@ int pprof_comments__read(struct pprof_file *file)
 		if (rc)
 			return rc;
 	}
-	profile->has_growth &= file->value_at[VALUE_GROWTH] >= 0;
+	profile->growth.stacks_known &= file->value_at[VALUE_GROWTH] >= 0;
 	if (file->time_ns > 0)
 		profile->start_unix_ns = (uint64_t)file->time_ns;
 	if (file->duration_ns > 0)

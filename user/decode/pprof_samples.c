@@ -382,7 +382,7 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	rc = pprof_own__set_stack(samples->file, &samples->own, site);
 	if (rc)
 		return rc;
-	if (samples->profile->has_growth)
+	if (samples->profile->growth.stacks_known)
 		add_growth(&site->growth, value_of(samples, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		if (isfinite(labels->survival[i]))

@@ -362,14 +362,14 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	const struct growth *known = &growth->attributed;
 	char bytes[20], interval[48] = "";
 
-	if (!profile->has_growth) { /* too few windows: only the process's growth is known */
+	if (!growth->stacks_known) { /* too few windows: only the process's growth is known */
 		sink__printf(sink, "anonymous memory grows by %s/s; by which stacks is not told\n",
-			     format_signed(growth->bytes_per_s, bytes));
+			     format_signed(growth->bytes_per_s.value, bytes));
 		return;
 	}
-	if (isfinite(growth->bytes_per_s))
+	if (growth->bytes_per_s.known)
 		sink__printf(sink, "anonymous memory grows by %s/s: ",
-			     format_signed(growth->bytes_per_s, bytes));
+			     format_signed(growth->bytes_per_s.value, bytes));
 	else
 		sink__puts(sink, "growth: ");
 	sink__printf(sink, "%s/s", format_signed(known->bytes_per_s, bytes));
@@ -385,14 +385,14 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	if (growth->regions > 0)
 		sink__printf(sink, ", %s/s by regions of its own",
 			     format_signed(growth->regions, bytes));
-	if (isfinite(growth->bytes_per_s))
-		sink__printf(
-			sink, ", %s/s by none of them",
-			format_signed(growth->bytes_per_s - known->bytes_per_s - growth->regions,
-				      bytes));
-	if (profile__is_windowed(profile) && isfinite(growth->blocks_low))
+	if (growth->bytes_per_s.known)
+		sink__printf(sink, ", %s/s by none of them",
+			     format_signed(growth->bytes_per_s.value - known->bytes_per_s -
+						   growth->regions,
+					   bytes));
+	if (profile__is_windowed(profile) && growth->blocks_low.known)
 		sink__printf(sink, "; its calls show %.0f to %.0f more blocks/s",
-			     growth->blocks_low, growth->blocks_high);
+			     growth->blocks_low.value, growth->blocks_high.value);
 	sink__puts(sink, "\n");
 }
 
@@ -406,14 +406,15 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 static void put_pool(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;
-	double grows = growth->bytes_per_s, known = 0;
+	double grows = growth->bytes_per_s.value, known = 0;
 	const char *pool;
 
-	if (profile->has_growth)
+	if (growth->stacks_known)
 		known = growth->attributed.bytes_per_s + growth->regions;
 	if (profile__is_faults(profile) || profile->refused)
 		return;
-	if (!(grows >= GROWS) || (!(known < grows / 2) && profile__leaks(profile)))
+	if (!growth->bytes_per_s.known || grows < GROWS ||
+	    (!(known < grows / 2) && profile__leaks(profile)))
 		return;
 	pool = profile__pool_above_malloc(profile);
 	if (pool)
@@ -457,8 +458,7 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 			     "; INCOMPLETE: followed for the first %.1f s only, because so many "
 			     "calls cost too much (--max-overhead)",
 			     profile->regions.stopped_s.value);
-	if (profile->regions.earlier_gone_bytes.known &&
-	    profile->regions.earlier_gone_bytes.value > 0)
+	if (optional__is_above(profile->regions.earlier_gone_bytes, 0))
 		sink__printf(sink, "; %s of what was mapped before the run given back",
 			     format_bytes(profile->regions.earlier_gone_bytes.value, bytes));
 	if (profile__lost_count(profile, "exec_untraced"))

@@ -286,9 +286,10 @@ static void put_process_growth(struct json *json, const struct profile *profile)
 {
 	const struct process_growth *growth = &profile->growth;
 	struct json object = json__open(json, "process_growth", "{");
+	double bytes_per_s = optional__or_nan(growth->bytes_per_s);
 
-	json__put_real(&object, "bytes_per_s", growth->bytes_per_s);
-	if (!profile->has_growth) { /* too few windows for the stacks' growth */
+	json__put_real(&object, "bytes_per_s", bytes_per_s);
+	if (!growth->stacks_known) { /* too few windows for the stacks' growth */
 		sink__puts(json->sink, "}");
 		return;
 	}
@@ -297,11 +298,11 @@ static void put_process_growth(struct json *json, const struct profile *profile)
 	json__put_real(&object, "attributed_high", growth->attributed.high);
 	json__put_real(&object, "regions", growth->regions);
 	json__put_real(&object, "remainder",
-		       growth->bytes_per_s - growth->attributed.bytes_per_s - growth->regions);
+		       bytes_per_s - growth->attributed.bytes_per_s - growth->regions);
 	if (profile__is_windowed(profile)) {
-		json__put_real(&object, "blocks_per_s", growth->blocks_per_s);
-		json__put_real(&object, "blocks_low", growth->blocks_low);
-		json__put_real(&object, "blocks_high", growth->blocks_high);
+		json__put_real(&object, "blocks_per_s", optional__or_nan(growth->blocks_per_s));
+		json__put_real(&object, "blocks_low", optional__or_nan(growth->blocks_low));
+		json__put_real(&object, "blocks_high", optional__or_nan(growth->blocks_high));
 	}
 	sink__puts(json->sink, "}");
 }
@@ -429,7 +430,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 			    profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->has_peak)
 			put_peak(&stack, profile, site->peak_objects, site->peak_bytes);
-		if (profile->has_growth)
+		if (profile->growth.stacks_known)
 			put_growth(&stack, &site->growth);
 		if (site->replaces)
 			json__put_bool(&stack, "growth_replaces", true);
@@ -554,7 +555,7 @@ static int put_modules(struct json *json, const struct profile *profile,
 			json__put_uint(&item, "low_bytes", to_integer(sum->life.low_bytes));
 			json__put_uint(&item, "high_bytes", to_integer(sum->life.high_bytes));
 		}
-		if (profile->has_growth)
+		if (profile->growth.stacks_known)
 			put_growth(&item, &sum->growth);
 		sink__puts(json->sink, "}");
 	}

@@ -200,11 +200,11 @@ struct finding {
 			   * whole. 0 or less: not known */
 	const char *what; /* the words for whole */
 	bool of_process;  /* whole is the process's growth, not the sum of the stacks */
-	double process;	  /* growth of the process's anonymous memory, bytes per second; NaN: not
-			   * known */
-	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
-	bool limited;	  /* is_limited() */
-	bool somebody;	  /* the process has more and more blocks, but not known of which stack */
+	/* growth of the process's anonymous memory, bytes per second */
+	struct optional process;
+	double least;  /* growth that would have been found in 95 of 100 cases; NaN: not known */
+	bool limited;  /* is_limited() */
+	bool somebody; /* the process has more and more blocks, but not known of which stack */
 };
 
 static void finding__clear(struct finding *finding)
@@ -351,7 +351,7 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 	else if (sure)
 		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
 			     sure == 1 ? "s" : "");
-	else if (finding->process >= GROWS)
+	else if (finding->process.known && finding->process.value >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
 			     finding->n ? "these stacks may have it"
 					: "none of the stacks that were seen has it");
@@ -509,11 +509,13 @@ static double least_growth(const struct profile *profile)
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;
-	double unexplained = growth->bytes_per_s - growth->attributed.bytes_per_s - growth->regions;
 
 	if (!mostly_windows(profile) || !isfinite(finding->least))
 		return;
-	finding->least = fmax(finding->least, unexplained); /* fmax() ignores NaN */
+	if (growth->bytes_per_s.known)
+		finding->least = fmax(finding->least, growth->bytes_per_s.value -
+							      growth->attributed.bytes_per_s -
+							      growth->regions);
 	for (size_t i = 0; i < finding->n; i++)
 		if (!finding->suspects[i].sure)
 			finding->least = fmax(finding->least, finding->suspects[i].high);
@@ -523,7 +525,7 @@ const char *leaks__refusal(const struct profile *profile)
 {
 	if (profile__lost_count(profile, "not_traced"))
 		return "its process was not traced";
-	if (profile->has_growth)
+	if (profile->growth.stacks_known)
 		return NULL;
 	if (profile__is_windowed(profile))
 		return "it does not tell growth, for it had fewer than three windows: a longer "
@@ -548,8 +550,8 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				    .least = least_growth(profile),
 				    .limited = is_limited(profile),
 				    .somebody = profile__is_windowed(profile) &&
-						profile->growth.blocks_low > 0 &&
-						profile->growth.bytes_per_s > 0};
+						optional__is_above(profile->growth.blocks_low, 0) &&
+						optional__is_above(profile->growth.bytes_per_s, 0)};
 	if (leaks__refusal(profile))
 		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
@@ -580,8 +582,8 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	free_groups(groups, n_groups);
 	if (!finding->suspects)
 		return -ENOMEM;
-	if (profile->growth.bytes_per_s > 0) {
-		finding->whole = profile->growth.bytes_per_s;
+	if (optional__is_above(profile->growth.bytes_per_s, 0)) {
+		finding->whole = profile->growth.bytes_per_s.value;
 		finding->what = "the process grows";
 		finding->of_process = true;
 	}
@@ -604,12 +606,11 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 		     profile->duration_s, profile->mode ? " " : "",
 		     profile_mode__name(profile->mode));
 	put_verdict(&finding, sink);
-	if (isfinite(profile->growth.bytes_per_s) && profile->growth.bytes_per_s > 0 &&
-	    !profile__is_regions(profile))
+	if (optional__is_above(profile->growth.bytes_per_s, 0) && !profile__is_regions(profile))
 		sink__printf(
 			sink,
 			"Its anonymous memory grows by %s/s, of which the stacks explain %s/s.\n",
-			format_bytes(profile->growth.bytes_per_s, a),
+			format_bytes(profile->growth.bytes_per_s.value, a),
 			format_bytes(profile->growth.attributed.bytes_per_s, b));
 	err = put_contradictions(profile, "", sink);
 	if (!err)
@@ -646,10 +647,12 @@ const char *diff_leaks__refusal(const struct diff *diff)
 {
 	const struct profile *last = diff->profiles[diff->n_profiles - 1];
 
-	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
+	if (diff->measure == DIFF_GROWTH ||
+	    (diff->windowed && !diff->one_run && last->growth.stacks_known))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks "
 		       "FILE, of the last one";
-	if (diff->windowed && !last->has_growth) /* differences of few windows are no trend */
+	if (diff->windowed &&
+	    !last->growth.stacks_known) /* differences of few windows are no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace "
@@ -674,7 +677,8 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 	*finding = (struct finding){.judged = !(diff->warnings & DIFF_UNSURE),
 				    .whole = diff->total.change.bytes / diff->seconds,
 				    .what = "all stacks together grow",
-				    .process = last->has_growth ? last->growth.bytes_per_s : NAN,
+				    .process = last->growth.stacks_known ? last->growth.bytes_per_s
+									 : (struct optional){},
 				    .least = diff__least_growth(diff),
 				    .limited = is_limited(last)};
 	if (diff_leaks__refusal(diff))
@@ -699,7 +703,7 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 				      .rises = stack->rises,
 				      .steps = diff->n_profiles - 1,
 				      .now = {.low = NAN}};
-		if (stack->last && last->has_growth)
+		if (stack->last && last->growth.stacks_known)
 			s->now = stack->last->growth;
 		if (stack->last)
 			s->why = stack->last->why;

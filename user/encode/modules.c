@@ -40,7 +40,7 @@ static void put_interval(const struct profile *profile, const struct estimate *l
 static void add_row(struct grid *grid, const struct profile *profile, const struct module_sum *sum,
 		    double whole)
 {
-	bool grows = profile->has_growth && sum->stacks;
+	bool grows = profile->growth.stacks_known && sum->stacks;
 	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
 
 	put_interval(profile, &sum->live, interval, sizeof(interval));

@@ -118,7 +118,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 			  "bytes");
 	if (site->alloc_common > 0)
 		add_label(p, LABEL_ALLOC_COMMON, NULL, to_signed(p, site->alloc_common), "bytes");
-	if (profile->has_growth && isfinite(site->growth.low) && isfinite(site->growth.high)) {
+	if (profile->growth.stacks_known && isfinite(site->growth.low) &&
+	    isfinite(site->growth.high)) {
 		add_label(p, LABEL_GROWTH_LOW, NULL, to_signed(p, site->growth.low * PER_HOUR),
 			  "bytes");
 		add_label(p, LABEL_GROWTH_HIGH, NULL, to_signed(p, site->growth.high * PER_HOUR),

@@ -96,7 +96,7 @@ struct run {
 /* Is GROWTH/s the estimated growth of the stacks? Otherwise it is LIVE divided by the time. */
 static bool is_by_blocks(const struct profile *profile)
 {
-	return profile__is_windowed(profile) && profile->has_growth;
+	return profile__is_windowed(profile) && profile->growth.stacks_known;
 }
 
 /* Are there too few windows to tell growth? A process grows by the memory that it allocated during
@@ -104,7 +104,7 @@ static bool is_by_blocks(const struct profile *profile)
  * not known, so LIVE divided by the time is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
-	return profile__is_windowed(profile) && !profile->has_growth;
+	return profile__is_windowed(profile) && !profile->growth.stacks_known;
 }
 
 static void sum__add(struct sum *sum, const struct process *process)

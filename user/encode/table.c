@@ -275,7 +275,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n;
-	bool leaks = options->leaks && profile->has_growth;
+	bool leaks = options->leaks && profile->growth.stacks_known;
 	/* exact, or no interval is known */
 	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
 	bool interval = !exact && !profile->dropped;
@@ -413,7 +413,7 @@ int encode_fastest(const struct profile *profile, const struct table_options *op
 			     contradiction_rule__name(doubts.at[i].rule));
 	if (doubts.n)
 		sink__puts(sink, ": ");
-	if (!n || !profile->has_growth || !(groups[0].growth.low > 0)) {
+	if (!n || !profile->growth.stacks_known || !(groups[0].growth.low > 0)) {
 		sink__puts(sink, "no stack surely grows so far");
 	} else {
 		const struct growth *first = &groups[0].growth;

@@ -103,11 +103,12 @@ static void check_memory(const struct profile *profile, const struct estimate *l
 static void check_growth(const struct profile *profile, struct contradictions *all)
 {
 	const struct process_growth *growth = &profile->growth;
-	double figure = growth->attributed.low, fact = growth->bytes_per_s - growth->regions;
+	double figure = growth->attributed.low, fact = growth->bytes_per_s.value - growth->regions;
 	double reserve = RESERVE * (1.0 + profile->n_live_threads) / fmax(profile->duration_s, 1);
 	double sum = 0, absolute = 0;
 
-	if (figure > 0 && isfinite(fact) && figure > fact + apart(profile, figure) + reserve)
+	if (figure > 0 && growth->bytes_per_s.known &&
+	    figure > fact + apart(profile, figure) + reserve)
 		add(all, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, figure, fact);
 	/* what was filtered out or dropped is in no row */
 	if (profile__lost_count(profile, LOST_FILTERED) || profile->dropped)
@@ -181,7 +182,7 @@ struct contradictions profile__contradictions(const struct profile *profile)
 		check_allocated(profile, &live, &all);
 		check_memory(profile, &live, &all);
 	}
-	if (heap && profile->has_growth)
+	if (heap && profile->growth.stacks_known)
 		check_growth(profile, &all);
 	if (profile__is_regions(profile) && whole)
 		check_kinds(profile, &live, &all);

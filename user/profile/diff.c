@@ -276,7 +276,7 @@ static int choose_measure(struct diff *d, struct error *err)
 
 	for (size_t i = 0; i < d->n_profiles; i++) {
 		windowed += profile__is_windowed(d->profiles[i]);
-		if (d->profiles[i]->has_growth)
+		if (d->profiles[i]->growth.stacks_known)
 			growing++;
 		else
 			without = i + 1;
@@ -395,7 +395,7 @@ static void add_site(struct held *held, const struct profile *profile,
 	held->alloc_bytes += site->alloc_bytes;
 	held->freed_objects += site->freed_objects;
 	held->freed_bytes += site->freed_bytes;
-	if (profile->has_growth) {
+	if (profile->growth.stacks_known) {
 		if (held->any_growth)
 			growth__merge(&held->growth, &site->growth);
 		else

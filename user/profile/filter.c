@@ -52,7 +52,8 @@ static void only_live(struct profile *profile)
 		site->why = NULL;
 	}
 	profile->no_allocated = true;
-	profile->has_growth = profile->has_life = profile->has_ages = profile->has_peak = false;
+	profile->growth.stacks_known = false;
+	profile->has_life = profile->has_ages = profile->has_peak = false;
 	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
 }
 

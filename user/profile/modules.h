@@ -45,7 +45,7 @@ struct module_sum {
 	uint64_t stacks;
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
-	struct growth growth;  /* where the profile has_growth */
+	struct growth growth;  /* where the profile's growth.stacks_known */
 	struct site_life life; /* where the profile has_life: the least and the most that the
 			        * component held */
 };

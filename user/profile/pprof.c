@@ -57,15 +57,16 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("ages_known", BOOL, has_ages, 0),
 	FACT("peak_known", BOOL, has_peak, 0),
 	FACT("peak_s", REAL, peak_s, 0),
-	FACT("growth_known", BOOL, has_growth, 0),
-	FACT_OF(PROCESS_GROWTH, "process_growth_bytes_per_s", SIGNED, growth.bytes_per_s, NAN),
+	FACT("growth_known", BOOL, growth.stacks_known, 0),
+	FACT_OF(PROCESS_GROWTH, "process_growth_bytes_per_s", OPTIONAL_SIGNED, growth.bytes_per_s,
+		NAN),
 	FACT_OF(GROWING, "process_growth_attributed", SIGNED, growth.attributed.bytes_per_s, 0),
 	FACT_OF(GROWING, "process_growth_attributed_low", SIGNED, growth.attributed.low, NAN),
 	FACT_OF(GROWING, "process_growth_attributed_high", SIGNED, growth.attributed.high, NAN),
 	FACT_OF(GROWING, "process_growth_regions", SIGNED, growth.regions, 0),
-	FACT_OF(WINDOWED, "process_blocks_per_s", SIGNED, growth.blocks_per_s, NAN),
-	FACT_OF(WINDOWED, "process_blocks_low", SIGNED, growth.blocks_low, NAN),
-	FACT_OF(WINDOWED, "process_blocks_high", SIGNED, growth.blocks_high, NAN),
+	FACT_OF(WINDOWED, "process_blocks_per_s", OPTIONAL_SIGNED, growth.blocks_per_s, NAN),
+	FACT_OF(WINDOWED, "process_blocks_low", OPTIONAL_SIGNED, growth.blocks_low, NAN),
+	FACT_OF(WINDOWED, "process_blocks_high", OPTIONAL_SIGNED, growth.blocks_high, NAN),
 	FACT_OF(WINDOWED, "heap_mapped_bytes", REAL, windows.heap_mapped_bytes, 0),
 	FACT_OF(WINDOWED, "blocks_born", UINT64, windows.evidence.born, 0),
 	FACT_OF(WINDOWED, "blocks_freed", UINT64, windows.evidence.freed, 0),
@@ -121,8 +122,8 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 {
 	double value = pprof_fact__get(fact, profile);
 
-	if ((fact->of == FACT_OF_GROWING && !profile->has_growth) ||
-	    (fact->of == FACT_OF_PROCESS_GROWTH && !profile->has_growth &&
+	if ((fact->of == FACT_OF_GROWING && !profile->growth.stacks_known) ||
+	    (fact->of == FACT_OF_PROCESS_GROWTH && !profile->growth.stacks_known &&
 	     !profile__knows_process_growth(profile)) ||
 	    (fact->of == FACT_OF_WINDOWED && !profile__is_windowed(profile)) ||
 	    (fact->of == FACT_OF_REGIONS && !profile__is_regions(profile)) ||

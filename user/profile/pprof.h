@@ -319,8 +319,8 @@ enum pprof_fact_type {
 /* Which profiles have a fact. */
 enum pprof_fact_of {
 	FACT_OF_ANY,
-	FACT_OF_GROWING,	/* profiles with has_growth */
-	FACT_OF_PROCESS_GROWTH, /* with has_growth or profile__knows_process_growth() */
+	FACT_OF_GROWING,	/* profiles with growth.stacks_known */
+	FACT_OF_PROCESS_GROWTH, /* these, or with profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */

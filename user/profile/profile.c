@@ -369,7 +369,7 @@ double profile__own_growth(const struct profile *profile)
 {
 	double sum = 0;
 
-	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)
+	for (size_t i = 0; profile->growth.stacks_known && i < profile->n_sites; i++)
 		if (!profile->sites[i].allocators_own || profile->sites[i].unseen_pools)
 			sum += profile->sites[i].growth.bytes_per_s;
 	return sum;
@@ -377,7 +377,7 @@ double profile__own_growth(const struct profile *profile)
 
 bool profile__leaks(const struct profile *profile)
 {
-	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)
+	for (size_t i = 0; profile->growth.stacks_known && i < profile->n_sites; i++)
 		if (!profile->sites[i].allocators_own && profile->sites[i].growth.low > 0)
 			return true;
 	return false;
@@ -391,8 +391,8 @@ bool profile__is_windowed(const struct profile *profile)
 bool profile__knows_process_growth(const struct profile *profile)
 {
 	return !profile__is_regions(profile) &&
-	       (profile->has_growth ||
-		(profile__is_windowed(profile) && isfinite(profile->growth.bytes_per_s)));
+	       (profile->growth.stacks_known ||
+		(profile__is_windowed(profile) && profile->growth.bytes_per_s.known));
 }
 
 /* Is a part of the run unknown because the probes were withdrawn? (Never for windows, whose figures

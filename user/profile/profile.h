@@ -162,7 +162,7 @@ struct profile_site {
 		/* if the profile has_peak: estimate of what the stack held when the process held
 		 * its most */
 		peak_bytes;
-	struct growth growth; /* if the profile has_growth */
+	struct growth growth; /* if the profile's growth.stacks_known */
 	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
 		        * the blocks replace older ones, or are freed outside of windows */
 	/* For each age in the profile's survival_age_s: of the bytes that were allocated longer ago
@@ -227,14 +227,14 @@ struct profile_regions {
  * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
  * memory that is not the allocator's. */
 struct process_growth {
-	double bytes_per_s;	  /* NaN: unknown */
+	struct optional bytes_per_s; /* few windows show it, but not yet which stacks grow */
+	bool stacks_known; /* each site has growth, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
 	double regions;
 	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
-	 * figures come from the counts of the process's calls, without any stack. NaN: not
-	 * known. */
-	double blocks_per_s, blocks_low, blocks_high;
+	 * figures come from the counts of the process's calls, without any stack. */
+	struct optional blocks_per_s, blocks_low, blocks_high;
 };
 
 /* The figure that a stack is weighed by. */
@@ -290,7 +290,6 @@ struct profile {
 	enum profile_weight weight;	/* the figure that is stored in the place of live bytes;
 					 * WEIGHT_LIVE except in a view (profile/view.h) */
 	struct profile_windows windows; /* all 0 unless windowed */
-	bool has_growth;		/* each site, and the process, has growth */
 	struct process_growth growth;
 	bool has_life; /* each site has life.low_... and life.high_...; only if traced
 		        * continuously */

@@ -411,7 +411,7 @@ static int check(struct replicas *r, struct error *err)
 		if (index_of(r, p->interval_bytes) == r->n_intervals)
 			r->intervals[r->n_intervals++] = p->interval_bytes;
 		windowed += profile__is_windowed(p);
-		growing += p->has_growth;
+		growing += p->growth.stacks_known;
 		if (p->dropped)
 			r->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (!profile__same_program(first, p))

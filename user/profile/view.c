@@ -66,10 +66,10 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		return filtered ? "--thread and --age select live memory only: what was "
 				  "allocated is not known for the selection"
 				: "it says nothing of what was allocated, only of what is live";
-	if (options->weight == WEIGHT_GROWTH && !profile->has_growth && filtered)
+	if (options->weight == WEIGHT_GROWTH && !profile->growth.stacks_known && filtered)
 		return "--thread and --age select live memory only: growth is not known for the "
 		       "selection";
-	if (options->weight == WEIGHT_GROWTH && !profile->has_growth)
+	if (options->weight == WEIGHT_GROWTH && !profile->growth.stacks_known)
 		return "it says nothing of growth: only runs of some seconds do, and memtrace's "
 		       "own .pb.gz files of such runs";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))

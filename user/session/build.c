@@ -474,8 +474,6 @@ static int begin_profile(const struct build *b, struct profile *p)
 	if (p->mode == MODE_CONTINUOUS && b->finest_interval &&
 	    b->finest_interval < b->asked_interval)
 		p->finest_interval_bytes = b->finest_interval;
-	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
-		p->growth.blocks_high = NAN;
 	if (b->target->rss_start_bytes && b->target->rss_bytes)
 		p->resident_change_bytes = optional__of((double)b->target->rss_bytes -
 							(double)b->target->rss_start_bytes);

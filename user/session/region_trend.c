@@ -91,6 +91,6 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 		p->sites[site_of[i]].growth =
 			growth__estimate(segments, n, mean_size(&t->book.sites[i]), false);
 	}
-	p->has_growth = n >= GROWTH_MIN_SEGMENTS;
+	p->growth.stacks_known = n >= GROWTH_MIN_SEGMENTS;
 	return 0;
 }

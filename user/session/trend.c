@@ -257,7 +257,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
 	_cleanup_free_ double *quantum = NULL;
 	struct rows rows = {};
-	double rounding, process;
+	double rounding;
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
@@ -267,14 +267,14 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		rows_of_series(b, sites, &rows);
 	else if (b->end_ns > b->begin_ns)
 		rows_of_births(b, sites, &rows);
-	p->has_growth = rows.n_segments >= GROWTH_MIN_SEGMENTS;
-	if (!p->has_growth)
+	p->growth.stacks_known = rows.n_segments >= GROWTH_MIN_SEGMENTS;
+	if (!p->growth.stacks_known)
 		return 0;
-	p->growth.bytes_per_s = sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns);
+	p->growth.bytes_per_s =
+		optional__of(sizes__growth(&b->target->anon, rows.start_ns, rows.end_ns));
 	p->growth.regions = b->regions_growth;
 	p->growth.attributed = total_growth(&rows, sites->n);
 	rounding = rows.footprint > rows.bytes ? rows.footprint / rows.bytes : 1;
-	process = (p->growth.bytes_per_s - b->regions_growth) / rounding;
 	if (add_survival(b, p, sites))
 		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++) {
@@ -285,6 +285,8 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		site = &p->sites[sites->site_of[i]];
 		site->growth = growth__estimate(at[i], rows.n_segments, quantum[i], is_dying(site));
 	}
-	allow_for_excess(p, sites, process);
+	if (p->growth.bytes_per_s.known)
+		allow_for_excess(p, sites,
+				 (p->growth.bytes_per_s.value - b->regions_growth) / rounding);
 	return 0;
 }

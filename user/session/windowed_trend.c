@@ -299,9 +299,9 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		rc = balance__estimate(run, stacks, sites->n, &others, &process, results);
 	if (rc)
 		return rc;
-	p->growth.blocks_per_s = process.blocks_per_s;
-	p->growth.blocks_low = process.blocks_low;
-	p->growth.blocks_high = process.blocks_high;
+	p->growth.blocks_per_s = optional__of(process.blocks_per_s);
+	p->growth.blocks_low = optional__of(process.blocks_low);
+	p->growth.blocks_high = optional__of(process.blocks_high);
 	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] =
 			(double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
@@ -338,11 +338,11 @@ static struct growth all_growth(const struct profile *p)
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {
-	bool enough = p->has_growth;
+	bool enough = p->growth.stacks_known;
 	int rc = trend__add_growth(b, p, sites);
 
-	if (rc || !p->has_growth) {
-		p->has_growth = enough; /* the growth that windows show stays */
+	if (rc || !p->growth.stacks_known) {
+		p->growth.stacks_known = enough; /* the growth that windows show stays */
 		return rc;
 	}
 	for (size_t i = 0; i < p->n_sites; i++) {
@@ -390,14 +390,14 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		p->windows.evidence.unchanged +=
 			s->blocks[i].hashed && survivors_block__may_live(&s->blocks[i]);
 	anon = sizes__trend(&b->target->anon, begin_ns + (b->end_ns - begin_ns) / 4, b->end_ns);
-	p->growth.bytes_per_s = anon.bytes_per_s;
+	p->growth.bytes_per_s = optional__of(anon.bytes_per_s);
 	p->growth.regions = b->regions_growth;
 	anon.bytes_per_s -= b->regions_growth;
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
 	unseen = unseen_share(b, &run);
 	rc = add_stacks(b, p, sites, &run, &anon);
-	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
+	p->growth.stacks_known = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
 	if (!rc)
@@ -416,7 +416,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		/* even if the site replaces its blocks, the growth of its vectors may be sure */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
-	if (!nearly || !p->has_growth)
+	if (!nearly || !p->growth.stacks_known)
 		p->growth.attributed = all_growth(p);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);

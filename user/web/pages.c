@@ -169,7 +169,7 @@ int page_index(const struct site *site, FILE *to)
 
 static int put_table(FILE *to, const struct profile *profile)
 {
-	const struct table_options options = {.width = 160, .leaks = profile->has_growth};
+	const struct table_options options = {.width = 160, .leaks = profile->growth.stacks_known};
 	struct sink sink = sink__to_html(to);
 
 	return encode_table(profile, &options, &sink);

@@ -95,7 +95,7 @@ static int write_flame_graph(const struct profile *profile, struct sink *sink)
 
 static int write_table(const struct profile *profile, struct sink *sink)
 {
-	const struct table_options options = {.width = 160, .leaks = profile->has_growth};
+	const struct table_options options = {.width = 160, .leaks = profile->growth.stacks_known};
 
 	return encode_table(profile, &options, sink);
 }

@@ -246,7 +246,7 @@ static int add_pools(struct process *ret, const struct profile *profile)
 static int note_moment(const struct process *facts, const struct profile *profile,
 		       uint64_t taken_ns, struct moment *ret)
 {
-	size_t most = profile->has_growth ? STORE_STACKS : STORE_STACKS / 2;
+	size_t most = profile->growth.stacks_known ? STORE_STACKS : STORE_STACKS / 2;
 	bool others = facts->n_pools && facts->pools[facts->n_pools - 1].id == POOL_BASIS;
 	struct moment m = {.taken_ns = taken_ns,
 			   .held = calloc(1 + facts->n_stacks + facts->n_pools, sizeof(*m.held)),
@@ -394,13 +394,13 @@ static int summarize(const struct profile *profile, struct process *ret)
 
 	ret->live = profile__live(profile);
 	ret->leaks = profile__leaks(profile);
-	ret->growth =
-		profile->has_growth ? profile->growth.attributed : (struct growth){NAN, NAN, NAN};
+	ret->growth = profile->growth.stacks_known ? profile->growth.attributed
+						   : (struct growth){NAN, NAN, NAN};
 	if (add_pools(ret, profile))
 		return -ENOMEM;
 	for (size_t i = 0; i < n && !rc; i++) /* sites are ordered by live bytes */
 		rc = add_stack(ret, profile, i);
-	if (rc || n == profile->n_sites || !profile->has_growth)
+	if (rc || n == profile->n_sites || !profile->growth.stacks_known)
 		return rc;
 	sites = malloc((profile->n_sites - n) * sizeof(*sites));
 	if (!sites)

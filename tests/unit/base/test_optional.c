@@ -15,6 +15,8 @@ static void only_finite_numbers_are_known(void **state)
 	assert_true(!zeroed.known && isnan(optional__or_nan(zeroed)));
 	assert_true(zero.known && optional__or_nan(zero) == 0);
 	assert_true(negative.known && optional__or_nan(negative) == -1);
+	assert_true(optional__is_above(zero, -1) && !optional__is_above(zero, 0));
+	assert_false(optional__is_above(zeroed, -1));
 	assert_false(optional__of(NAN).known || optional__of(INFINITY).known);
 }
 

@@ -119,7 +119,7 @@ static struct profile *three(void)
 
 	STACK(p, 1, 100, 0, "malloc", "nothing", "main");
 
-	p->has_growth = true;
+	p->growth.stacks_known = true;
 	p->sites[holds].growth = (struct growth){100, 50, 150};
 	p->sites[grows].growth = (struct growth){2048, 1024, 3072};
 	p->sites[noise].growth = (struct growth){-10, -20, 5};

@@ -202,9 +202,13 @@ static struct profile *rich(void)
 	p->windows.n = 12;
 	p->windows.seconds = 0.7;
 	p->windows.continuous_s = 3.25;
-	p->has_growth = true;
-	p->growth = (struct process_growth){
-		12345.6789, {1000.5, 900.25, -1e-3}, 1e10 / 3, 1.5, -2.25, 5.25};
+	p->growth = (struct process_growth){.bytes_per_s = {true, 12345.6789},
+					    .stacks_known = true,
+					    .attributed = {1000.5, 900.25, -1e-3},
+					    .regions = 1e10 / 3,
+					    .blocks_per_s = {true, 1.5},
+					    .blocks_low = {true, -2.25},
+					    .blocks_high = {true, 5.25}};
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] = 0.3 * (i + 1);
 	p->windows.evidence = (struct profile_evidence){1, 2, 3, 4, 5, 6};
@@ -352,7 +356,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 	assert_int_equal(p->interval_bytes, q->interval_bytes);
 	assert_true(p->start_unix_ns == q->start_unix_ns);
 	assert_near(q->duration_s, p->duration_s, 1e-12);
-	assert_int_equal(p->has_growth, q->has_growth);
+	assert_int_equal(p->growth.stacks_known, q->growth.stacks_known);
 	assert_int_equal(p->has_life, q->has_life);
 	assert_int_equal(p->no_living, q->no_living);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
@@ -410,7 +414,7 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 			assert_true(fabs(a->threads[k].bytes - b->threads[k].bytes) < 1e-4);
 			assert_true(fabs(a->threads[k].objects - b->threads[k].objects) < 1e-4);
 		}
-		if (!p->has_growth)
+		if (!p->growth.stacks_known)
 			continue;
 		assert_true(fabs(a->growth.bytes_per_s - b->growth.bytes_per_s) < 1 / 3600.0);
 		assert_int_equal(isnan(a->growth.low), isnan(b->growth.low));
@@ -728,7 +732,7 @@ static void huge_numbers_saturate(void **state)
 		profile->sites[i].live.variance_max = 1e300;
 		profile->sites[i].growth = (struct growth){1e300, -1e300, 1e300};
 	}
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	end_profile(profile);
 	again = round_trip(profile);
 	for (int i = 0; i < 2; i++) {

@@ -134,7 +134,7 @@ static void programs_are_told(void **state)
 		   "\"figure\":599.000,\"fact\":25201.000,\"text\":\"25,201 blocks were found");
 	free(text);
 	assert_reports_failures(encode_json, profile);
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	text = encoded(encode_leaks_json, profile);
 	assert_has(text, ",\"contradictions\":[{\"rule\":\"frees_unseen\",");
 	free(text);
@@ -157,8 +157,8 @@ static void leaks_and_their_head(void **state)
 	(void)state;
 	profile->lost.at[0].count = 0;
 	profile->duration_s = 100;
-	profile->has_growth = true;
-	profile->growth.bytes_per_s = 512 * KIB;
+	profile->growth.stacks_known = true;
+	profile->growth.bytes_per_s = optional__of(512 * KIB);
 	profile->growth.attributed = profile->sites[0].growth =
 		(struct growth){2200 * KIB, 2048 * KIB, 2300 * KIB};
 	text = encoded(in_leaks, profile);

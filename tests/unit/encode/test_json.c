@@ -242,7 +242,7 @@ static void windows_and_growth_are_told(void **state)
 	assert_null(strstr(text, "windows"));
 	assert_null(strstr(text, "evidence"));
 	free(text);
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->windows.n = 3;
 	profile->windows.seconds = 0.25;
 	profile->windows.continuous_s = 0.5;

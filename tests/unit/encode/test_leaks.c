@@ -29,7 +29,7 @@ static int encode(const struct profile *profile, struct sink *sink)
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->sites[site].growth =
 		(struct growth){rate * 1024, (rate - error) * 1024, (rate + error) * 1024};
 	if (!isnan(error))
@@ -98,7 +98,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 0, 0);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "shrinks", "main"), -10, 5, 1, 1);
-	profile->growth.bytes_per_s = 400 * 1024;
+	profile->growth.bytes_per_s = optional__of(400 * 1024);
 	end_profile(profile);
 	text = leaks(profile);
 	assert_string_equal(text, expected);
@@ -215,7 +215,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "hardly", "main"), 0.01, 20, NAN,
 	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "untold", "main"), 5, NAN, NAN, NAN);
-	profile->growth.bytes_per_s = NAN;
+	profile->growth.bytes_per_s = (struct optional){};
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text,
@@ -231,7 +231,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_has(text, "What could have been missed: ");
 	free(text);
 	/* the text does not say this if the process gains memory, because some stack has it */
-	profile->growth.bytes_per_s = 186266;
+	profile->growth.bytes_per_s = optional__of(186266);
 	text = leaks(profile);
 	assert_has(
 		text,
@@ -239,9 +239,9 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 		" have it\n"
 		"Its anonymous memory grows by 181.9 KiB/s");
 	free(text);
-	profile->growth.bytes_per_s = NAN;
+	profile->growth.bytes_per_s = (struct optional){};
 	assert_null(leaks__refusal(profile));
-	profile->has_growth = false;
+	profile->growth.stacks_known = false;
 	profile->start_unix_ns = 1700000000000000000;
 	assert_has(leaks__refusal(profile), "does not tell growth, for its run was too short");
 	profile->windows.n = 2;
@@ -251,7 +251,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_has(leaks__refusal(profile), "files of its kind keep neither growth nor time");
 	profile__free(profile);
 	profile = run_of_a_minute();
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->interval_bytes = 1;
 	end_profile(profile);
 	text = leaks(profile);
@@ -302,7 +302,7 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile->mode = MODE_WINDOWED;
 	profile->windows.n = 20;
 	profile->windows.seconds = 0.6;
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->sites[busy].alloc_bytes = 1e9;
 	/* as if samples stood for 3 MiB each */
 	profile->sites[busy].alloc_variance = 1e9 * (3 << 20);
@@ -334,14 +334,14 @@ static void what_was_not_found_could_be_missed(void **state)
 	profile->sites[busy].growth.low = 1;
 	profile->sites[busy].alloc_bytes = 1e9;
 	profile->sites[busy].alloc_variance = 1e9 * (111 << 10);
-	profile->growth.bytes_per_s = NAN;
+	profile->growth.bytes_per_s = (struct optional){};
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 74.0 KiB/s or more is found");
 	/* in windows a larger limit brings more samples */
 	assert_has(text, "A longer run or a larger limit (--max-overhead) sees slower ones.");
 	free(text);
-	profile->growth.bytes_per_s = 967 << 10;
+	profile->growth.bytes_per_s = optional__of(967 << 10);
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 926.0 KiB/s or more is found");
 	free(text);
@@ -381,12 +381,12 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 	}
 	assert_int_equal(diff__new((const struct profile *const *)p, 2, DIFF_AUTO, &diff, NULL), 0);
 	assert_null(diff_leaks__refusal(diff));
-	p[1]->has_growth = true;
-	p[1]->growth.bytes_per_s = 1.5 * (1 << 20);
+	p[1]->growth.stacks_known = true;
+	p[1]->growth.bytes_per_s = optional__of(1.5 * (1 << 20));
 	assert_int_equal(encode_diff_leaks(diff, &options, &sink), 0);
 	assert_has(text.bytes, "no stack surely grows, but the process does");
 	free(text.bytes);
-	p[1]->has_growth = false;
+	p[1]->growth.stacks_known = false;
 	diff->windowed = true;
 	p[1]->mode = MODE_WINDOWED;
 	p[1]->windows.n = 1;
@@ -411,10 +411,10 @@ static void what_windows_cannot_tell_is_said(void **state)
 	grow(profile, cache, 10, 10, 1, 1);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 8, 20, NAN, NAN);
 	profile->sites[cache].replaces = true;
-	profile->growth.bytes_per_s = 9 * 1024;
-	profile->growth.blocks_per_s = 9;
-	profile->growth.blocks_low = -1;
-	profile->growth.blocks_high = 20;
+	profile->growth.bytes_per_s = optional__of(9 * 1024);
+	profile->growth.blocks_per_s = optional__of(9);
+	profile->growth.blocks_low = optional__of(-1);
+	profile->growth.blocks_high = optional__of(20);
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text, "may grow, by 10.0 KiB/s");
@@ -429,7 +429,7 @@ static void what_windows_cannot_tell_is_said(void **state)
 	assert_int_equal(encode_leaks_json(profile, &sink), 0);
 	assert_has(json.bytes, ",\"growth_replaces\":true,");
 	free(json.bytes);
-	profile->growth.blocks_low = 3;
+	profile->growth.blocks_low = optional__of(3);
 	text = leaks(profile);
 	/* here the sentence would contradict the text of stack 1 */
 	assert_null(strstr(text, which));
@@ -501,7 +501,7 @@ static void a_difference_tells_leaks(void **state)
 	p[2]->pid++;
 	assert_has(diff_leaks__refusal(diff), "are of several processes");
 	diff->windowed = true;
-	p[2]->has_growth = true;
+	p[2]->growth.stacks_known = true;
 	assert_has(diff_leaks__refusal(diff), "of profiles of windows each tells by itself");
 	diff__free(diff);
 	for (int i = 0; i < 3; i++)

@@ -126,7 +126,7 @@ static void growth_adds_up_with_its_error(void **state)
 	struct module_sums all = {};
 
 	(void)state;
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->sites[0].growth = (struct growth){100, 97, 104};
 	profile->sites[1].growth = (struct growth){10, 6, 13};
 	modules = rules("all function main\n");
@@ -294,7 +294,7 @@ static void json_has_the_same(void **state)
 		"{\"component\":null,\"live_bytes\":7000,\"live_bytes_low\":7000,"
 		"\"live_bytes_high\":7000,\"live_objects\":1,\"stacks\":1}],\"files\":[]}\n"));
 	free(text);
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->sites[1].growth = (struct growth){10, 6, 13};
 	text = encoded(encode_object, profile);
 	assert_non_null(strstr(text,

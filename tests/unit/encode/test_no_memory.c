@@ -13,7 +13,7 @@ static struct profile *sample(void)
 	struct profile *p = new_profile(1024);
 
 	p->exe = strdup("/usr/bin/leaky");
-	p->has_growth = p->has_life = p->has_ages = p->has_peak = true;
+	p->growth.stacks_known = p->has_life = p->has_ages = p->has_peak = true;
 	STACK(p, 1, 100, 3, "malloc", "std::string::append(char const*)", "keep", "main");
 	STACK(p, 1, 3000, 2, "malloc", "leak", "main");
 	STACK(p, 2, 64, 50, "calloc", "cache", "worker", "start");

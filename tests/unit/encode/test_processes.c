@@ -583,7 +583,7 @@ static void own_cost_is_told_once(void **state)
 	assert_has(text, " s, 1 of them windowed, ");
 	assert_has(text, " s, at most that where windows were too few to tell\n");
 	free(text);
-	((struct profile *)all[1])->has_growth = true;
+	((struct profile *)all[1])->growth.stacks_known = true;
 	text = table((struct process_table_options){.width = 120});
 	assert_has(text, " s, and in windows that of its stacks\n");
 	assert_null(strstr(text, "<="));

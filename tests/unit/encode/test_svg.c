@@ -573,7 +573,7 @@ static void a_view_has_its_own_unit(void **state)
 	profile->sites[site].growth.bytes_per_s = 30;
 	site = STACK(profile, 7, 1000, 0, "malloc", "shrinks", "main");
 	profile->sites[site].growth.bytes_per_s = -10;
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	end_profile(profile);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *svg, *text;

@@ -503,7 +503,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 static void grow(struct profile *profile, size_t site, double rate, double low, double high)
 {
 	profile->sites[site].growth = (struct growth){rate, low, high};
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 }
 
 static void leaks_are_sorted_by_growth(void **state)
@@ -530,7 +530,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	assert_has(text, expected);
 	free(text);
 	/* the run is too short to know growth */
-	profile->has_growth = false;
+	profile->growth.stacks_known = false;
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "SHARE");
 	assert_null(strstr(text, "anonymous memory"));
@@ -538,7 +538,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	/* too few windows to know which stacks grow, but the kernel counts the process's memory */
 	profile->mode = MODE_WINDOWED;
 	profile->windows.n = 2;
-	profile->growth.bytes_per_s = 186266;
+	profile->growth.bytes_per_s = optional__of(186266);
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "\nanonymous memory grows by 181.9 KiB/s; by which stacks is not told\n");
 	free(text);
@@ -561,8 +561,8 @@ static void a_pool_that_may_have_the_rest_is_told(void **state)
 	STACK(profile, 1, 8192, 10, "malloc", "postgres+0x5c785f", "MemoryContextAlloc", "main");
 	STACK(profile, 1, 8192, 10, "malloc", "work", "palloc", "main"); /* work() calls malloc */
 	grow(profile, 0, 1000, 0, 2000);
-	profile->growth =
-		(struct process_growth){.bytes_per_s = 100000, .attributed = {1000, 0, 2000}};
+	profile->growth.bytes_per_s = optional__of(100000);
+	profile->growth.attributed = (struct growth){1000, 0, 2000};
 	end_profile(profile);
 	text = table_of(profile, (struct table_options){.leaks = true});
 	assert_has(text, told);
@@ -579,7 +579,8 @@ static void a_pool_that_may_have_the_rest_is_told(void **state)
 	text = table_of(profile, (struct table_options){.leaks = true});
 	assert_null(strstr(text, "memory pools"));
 	free(text);
-	profile->growth = (struct process_growth){.bytes_per_s = 10000};
+	profile->growth.bytes_per_s = optional__of(10000);
+	profile->growth.attributed = (struct growth){};
 	text = table_of(profile, (struct table_options){.leaks = true});
 	assert_null(strstr(text, "memory pools"));
 	free(text);
@@ -589,7 +590,7 @@ static void a_pool_that_may_have_the_rest_is_told(void **state)
 	STACK(profile, 1, 8192, 10, "malloc", "work", "palloc", "main");
 	STACK(profile, 1, 200, 10, "palloc", "palloc0", "main"); /* the pool is probed */
 	grow(profile, 0, 1000, 0, 2000);
-	profile->growth = (struct process_growth){.bytes_per_s = 100000};
+	profile->growth.bytes_per_s = optional__of(100000);
 	end_profile(profile);
 	text = table_of(profile, (struct table_options){.leaks = true});
 	assert_null(strstr(text, "memory pools"));

@@ -120,7 +120,7 @@ static void weights_that_are_no_bytes(void **state)
 	assert_has(text, "\n\nOBJECTS   SHARE   AT END  WHERE (leaf first)\n"
 			 "      1  100.0%  5.0 KiB  last < main\n");
 	free(text);
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->ended = false;
 	for (size_t i = 0; i < profile->n_sites; i++)
 		profile->sites[i].growth =

@@ -245,18 +245,19 @@ static void stacks_grow_by_more_than_the_process(void **state)
 	struct profile *p = sound(1);
 
 	(void)state;
-	p->has_growth = true;
-	p->growth.bytes_per_s = 1.0 * MIB;
+	p->growth.stacks_known = true;
+	p->growth.bytes_per_s = optional__of(1.0 * MIB);
 	p->growth.attributed = p->sites[0].growth = (struct growth){1.01 * MIB, MIB, 1.02 * MIB};
 	assert_none(p);
 	p->growth.regions = 0.5 * MIB; /* only half of the growth is left for the stacks */
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, 0.5 * MIB);
 	p->growth.regions = 0;
-	p->growth.bytes_per_s = -1.0 * MIB;
+	p->growth.bytes_per_s = optional__of(-1.0 * MIB);
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, -1.0 * MIB);
-	p->growth.bytes_per_s = NAN;
+	p->growth.bytes_per_s = (struct optional){};
 	assert_none(p);
-	p->growth.bytes_per_s = 0; /* the allocator has free memory for a few blocks */
+	p->growth.bytes_per_s =
+		optional__of(0); /* the allocator has free memory for a few blocks */
 	p->growth.attributed = p->sites[0].growth = (struct growth){2000, 2000, 2000};
 	assert_none(p);
 	p->growth.attributed = p->sites[0].growth =
@@ -270,8 +271,8 @@ static void rows_do_not_add_up(void **state)
 	struct profile *p = sound(1);
 
 	(void)state;
-	p->has_growth = true;
-	p->growth.bytes_per_s = NAN;
+	p->growth.stacks_known = true;
+	p->growth.bytes_per_s = (struct optional){};
 	p->growth.attributed = (struct growth){1000, 900, 1100};
 	p->sites[0].growth = (struct growth){995, 900, 1100};
 	assert_none(p);

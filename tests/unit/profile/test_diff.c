@@ -428,7 +428,7 @@ static void what_does_not_say_how_it_was_sampled_is_never_sure(void **state)
 
 static void set_growth(struct profile *profile, size_t site, double rate, double error)
 {
-	profile->has_growth = true;
+	profile->growth.stacks_known = true;
 	profile->sites[site].growth = (struct growth){rate, rate - error, rate + error};
 }
 
@@ -722,7 +722,7 @@ static void windows_are_judged_by_their_intervals(void **state)
 	diff__free(diff);
 	/* different runs are compared by growth, if both profiles have it */
 	p[1]->start_unix_ns = 5000000000;
-	p[0]->has_growth = p[1]->has_growth = true;
+	p[0]->growth.stacks_known = p[1]->growth.stacks_known = true;
 	diff = DIFF(p[0], p[1]);
 	assert_int_equal(diff->measure, DIFF_GROWTH);
 	diff__free(diff);

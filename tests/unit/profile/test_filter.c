@@ -20,7 +20,7 @@ static struct profile *three(void)
 
 	assert_non_null(p);
 	p->interval_bytes = 1;
-	p->has_growth = true;
+	p->growth.stacks_known = true;
 	p->survival_age_s[0] = 1;
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(
@@ -101,7 +101,7 @@ static void a_threads_part_is_left(void **state)
 	assert_int_equal(p->sites[0].live.sampled_bytes, 200);
 	assert_true(p->sites[0].live.variance == 2000 && p->sites[0].live.variance_max == 70);
 	assert_true(p->sites[0].alloc_bytes == 200 && p->sites[0].freed_bytes == 0);
-	assert_false(p->has_growth);
+	assert_false(p->growth.stacks_known);
 	assert_true(p->no_allocated);
 	assert_true(p->survival_age_s[0] == 0);
 	profile__free(p);
@@ -144,7 +144,7 @@ static void an_age_is_left(void **state)
 	assert_true(p->sites[0].live.bytes == 300 && p->sites[0].live.variance == 3000);
 	assert_true(p->sites[1].live.bytes == 25 && p->sites[1].live.objects == 0.25 &&
 		    p->sites[1].live.variance == 750);
-	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth &&
+	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->growth.stacks_known &&
 		    !p->n_threads);
 	assert_int_equal(profile__find_age(p, 20), -1); /* it was already used as a filter */
 	profile__free(p);

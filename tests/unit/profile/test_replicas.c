@@ -213,7 +213,7 @@ static void growth_is_compared_where_it_is_known(void **state)
 	for (int i = 0; i < 4; i++) {
 		p[i] = new_profile(R);
 		p[i]->pid = 10 + i;
-		p[i]->has_growth = true;
+		p[i]->growth.stacks_known = true;
 		p[i]->mode = MODE_WINDOWED;
 		add_stack(p[i], "cache", 0, 1000, 9);
 		p[i]->sites[0].growth = (struct growth){100 * i, 100 * i - 500, 100 * i + 500};

@@ -121,7 +121,7 @@ static void weights_take_the_place_of_live_bytes(void **state)
 		    "main;f;malloc 1700\nmain;g;malloc 2050\n 3007\n");
 	assert_view(p, (struct view_options){.weight = WEIGHT_FREED},
 		    "main;f;malloc 1000\nmain;g;malloc 2000\n 3000\n");
-	p->has_growth = true;
+	p->growth.stacks_known = true;
 	assert_view(p, (struct view_options){.weight = WEIGHT_GROWTH},
 		    "main;f;malloc 10\nmain;g;malloc 0\n 0\n");
 	assert_true(profile__live(p).bytes == 757); /* the profile is unchanged */
@@ -225,7 +225,7 @@ static void what_is_not_known_is_refused(void **state)
 		"only what is live is known by thread: which thread's memory was freed is not "
 		"known");
 	assert_non_null(strstr(view_options__refusal(&growth, p), "nothing of growth"));
-	p->has_growth = true;
+	p->growth.stacks_known = true;
 	assert_null(view_options__refusal(&growth, p));
 	p->sites[0].growth.bytes_per_s = NAN;
 	assert_string_equal(view_options__refusal(&growth, p), "none of its stacks grows");

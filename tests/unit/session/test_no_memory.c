@@ -59,8 +59,9 @@ static int add_over_time(void *ctx, FILE *told)
 	if (!rc) {
 		const struct profile_site *site = &profile->sites[0];
 
-		fprintf(told, "%d %g %g %g %g", profile->has_growth, site->growth.bytes_per_s,
-			site->growth.low, site->growth.high, site->live.bytes);
+		fprintf(told, "%d %g %g %g %g", profile->growth.stacks_known,
+			site->growth.bytes_per_s, site->growth.low, site->growth.high,
+			site->live.bytes);
 		for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 			fprintf(told, " %g %g", site->survival[i], site->older[i]);
 	}

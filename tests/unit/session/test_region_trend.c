@@ -69,7 +69,7 @@ static void a_leak_of_maps_grows(void **state)
 	(void)state;
 	live_for(&t, RUN_S);
 	assert_int_equal(region_trend__add_growth(&build, &p, site_of), 0);
-	assert_true(p.has_growth);
+	assert_true(p.growth.stacks_known);
 	leak = growth_of(&t, &p, LEAK);
 	balance = growth_of(&t, &p, BALANCE);
 	assert_true(leak.low > 0 && fabs(leak.bytes_per_s - 10 * PAGE) < PAGE);
@@ -94,7 +94,7 @@ static void what_was_not_followed_to_the_end(void **state)
 	t.regions_stopped_ns = 20 * S + S / 2;
 	regions__remove(&t.book.map, 0, UINT64_MAX, NULL);
 	assert_int_equal(region_trend__add_growth(&build, &p, site_of), 0);
-	assert_true(p.has_growth);
+	assert_true(p.growth.stacks_known);
 	leak = growth_of(&t, &p, LEAK);
 	assert_true(leak.low > 0 && fabs(leak.bytes_per_s - 10 * PAGE) < PAGE);
 	assert_true(leak.low <= 10 * PAGE && leak.high >= 10 * PAGE);
@@ -142,7 +142,7 @@ static void a_short_run_says_nothing(void **state)
 	(void)state;
 	live_for(&t, 3);
 	assert_int_equal(region_trend__add_growth(&build, &p, site_of), 0);
-	assert_false(p.has_growth);
+	assert_false(p.growth.stacks_known);
 	target__clear(&t);
 }
 

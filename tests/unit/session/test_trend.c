@@ -73,7 +73,7 @@ static struct growth growth_in(uint64_t process_rate)
 	}
 	sizes__add(&target.anon, (1 + RUN_S) * S, (10 << 20) + RUN_S * process_rate);
 	assert_int_equal(trend__add_windowed(&build, profile, &sites), 0);
-	assert_true(profile->has_growth);
+	assert_true(profile->growth.stacks_known);
 	growth = profile->sites[0].growth;
 	profile__free(profile);
 	survivors__free(survivors);
@@ -126,7 +126,7 @@ static double doubt_at(uint64_t present)
 				 .alloc_objects_q16 = 66000ULL << 16,
 				 .alloc_bytes = 66000000};
 	assert_int_equal(trend__add_growth(&build, profile, &sites), 0);
-	assert_true(profile->has_growth);
+	assert_true(profile->growth.stacks_known);
 	doubt = profile->sites[0].growth.high - profile->sites[0].growth.bytes_per_s;
 	profile__free(profile);
 	return doubt;
