@@ -326,10 +326,10 @@ static int check_more(const struct report_config *c, const struct profile *profi
 
 	if (more->threads && !profile->n_transfers && !owners)
 		return say_lacking(c, profile, "who freed whose memory", " --max-overhead off");
-	if (more->sites && !profile->has_life)
+	if (more->sites && !profile->life.heights_known)
 		return say_lacking(c, profile, "what stacks held at least and at most",
 				   " --max-overhead off");
-	if (more->lifetimes && !profile->has_ages)
+	if (more->lifetimes && !profile->life.ages_known)
 		return say_lacking(c, profile, "how old objects were when they were freed", "");
 	if (more->resident && !profile->resident)
 		return say_lacking(c, profile, "what the resident set is made of",

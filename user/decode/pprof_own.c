@@ -486,7 +486,7 @@ static int read_field(const struct pprof_file *file, const struct field *field)
 			(unsigned)(field->value < UINT32_MAX ? field->value : UINT32_MAX);
 		return rc;
 	case PROFILE_OWN_LIFE:
-		profile->has_life = field->value;
+		profile->life.heights_known = field->value;
 		return wire__want_number(file->input, field);
 	case PROFILE_OWN_THREAD:
 		return wire__want_bytes(file->input, field) ?: read_thread(file, field);
@@ -517,6 +517,6 @@ int pprof_own__read(const struct pprof_file *file)
 		if (rc == -EFBIG)
 			rc = pprof_file__too_much(file, field.at);
 	}
-	profile->no_living = !profile->own_version;
+	profile->life.living_known = profile->life.ages_known && profile->own_version;
 	return rc;
 }

@@ -284,7 +284,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		uint64_t objects = to_integer(live->objects);
 
 		sink__printf(sink, "live heap%s%s: %s%s",
-			     profile->ended && profile->has_peak ? " at its end" : "",
+			     profile->ended && profile->peak.known ? " at its end" : "",
 			     profile->windows.n		     ? ", from windows"
 			     : profile__is_windowed(profile) ? ", from that time"
 							     : "",

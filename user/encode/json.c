@@ -332,7 +332,7 @@ static void put_lifetimes(struct json *stack, const struct profile *profile,
 	json__put_uint(stack, "freed_bytes", to_integer(site->freed_bytes));
 	json__put_uint(stack, "freed_objects", to_integer(site->freed_objects));
 	put_ages(stack, "freed_by_age", site->life.ended);
-	if (!profile->no_living)
+	if (profile->life.living_known)
 		put_ages(stack, "live_by_age", site->life.living);
 	if (profile__is_windowed(profile))
 		put_half_life(stack, &site->life.half_life);
@@ -419,7 +419,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 		struct json stack;
 
 		if (!options->all_stacks &&
-		    !(options->peak_stacks && profile->has_peak && site->peak_bytes > 0) &&
+		    !(options->peak_stacks && profile->peak.known && site->peak_bytes > 0) &&
 		    !(site->live.objects > 0) && !(site->live.bytes > 0))
 			continue;
 		stack = json__open(&stacks, NULL, "{");
@@ -428,7 +428,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 		put_alloc_interval(&stack, site);
 		put_integer(&stack, "alloc_objects",
 			    profile->no_allocated ? NAN : site->alloc_objects);
-		if (profile->has_peak)
+		if (profile->peak.known)
 			put_peak(&stack, profile, site->peak_objects, site->peak_bytes);
 		if (profile->growth.stacks_known)
 			put_growth(&stack, &site->growth);
@@ -438,9 +438,9 @@ static void put_stacks(struct json *json, const struct profile *profile,
 			put_shares(&stack, "survival", profile, site->survival);
 			put_shares(&stack, "older", profile, site->older);
 		}
-		if (profile->has_ages)
+		if (profile->life.ages_known)
 			put_lifetimes(&stack, profile, site);
-		if (profile->has_life)
+		if (profile->life.heights_known)
 			put_heights(&stack, site);
 		if (site->allocators_own) {
 			json__key(&stack, "allocators_own");
@@ -551,7 +551,7 @@ static int put_modules(struct json *json, const struct profile *profile,
 			sink__puts(json->sink, "null");
 		put_live(&item, &sum->live, profile);
 		json__put_uint(&item, "stacks", sum->stacks);
-		if (profile->has_life) {
+		if (profile->life.heights_known) {
 			json__put_uint(&item, "low_bytes", to_integer(sum->life.low_bytes));
 			json__put_uint(&item, "high_bytes", to_integer(sum->life.high_bytes));
 		}
@@ -601,10 +601,10 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);
 	put_live(&json, &live, profile);
-	if (profile->has_peak) {
+	if (profile->peak.known) {
 		struct estimate peak = profile__peak(profile);
 
-		json__put_real(&json, "peak_s", profile->peak_s);
+		json__put_real(&json, "peak_s", profile->peak.s);
 		put_peak(&json, profile, peak.objects, peak.bytes);
 	}
 	rc = json__put_contradictions(&json, profile);
@@ -619,7 +619,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 				 optional__or_nan(profile->resident_change_bytes));
 	if (profile__knows_process_growth(profile))
 		put_process_growth(&json, profile);
-	if (profile->has_life)
+	if (profile->life.heights_known)
 		put_transfers(&json, profile);
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);

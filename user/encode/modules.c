@@ -55,8 +55,10 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	grid__add(grid, "%s", objects);
 	grid__add(grid, "%.1f %%", whole > 0 ? 100 * sum->live.bytes / whole : 0);
 	grid__add(grid, "%zu", (size_t)sum->stacks);
-	grid__add(grid, "%s", profile->has_life ? format_bytes(sum->life.low_bytes, bytes) : "");
-	grid__add(grid, "%s", profile->has_life ? format_bytes(sum->life.high_bytes, bytes) : "");
+	grid__add(grid, "%s",
+		  profile->life.heights_known ? format_bytes(sum->life.low_bytes, bytes) : "");
+	grid__add(grid, "%s",
+		  profile->life.heights_known ? format_bytes(sum->life.high_bytes, bytes) : "");
 	format_range(sum->growth.low, sum->growth.high, interval, sizeof(interval));
 	grid__add(grid, "%s",
 		  !grows ? ""

@@ -127,14 +127,14 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 		if (site->replaces)
 			add_label(p, LABEL_REPLACES, NULL, 1, NULL);
 	}
-	for (int i = 0; i < PROFILE_AGES && profile->has_ages; i++) {
+	for (int i = 0; i < PROFILE_AGES && profile->life.ages_known; i++) {
 		char label[32];
 
 		snprintf(label, sizeof(label), LABEL_FREED "%s", profile_age__name(i));
 		if (site->life.ended[i] >= 0.5)
 			add_label(p, label, NULL, to_signed(p, site->life.ended[i]), NULL);
 	}
-	if (profile->has_peak && site->peak_bytes > 0) {
+	if (profile->peak.known && site->peak_bytes > 0) {
 		add_label(p, LABEL_PEAK_OBJECTS, NULL, to_signed(p, site->peak_objects), NULL);
 		add_label(p, LABEL_PEAK_SPACE, NULL, to_signed(p, site->peak_bytes), "bytes");
 	}

@@ -114,15 +114,15 @@ bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 		message__reals(m, OWN_STACK_FREED, freed, 2);
 		any = true;
 	}
-	if (profile->has_life)
+	if (profile->life.heights_known)
 		any |= add_known(m, OWN_STACK_LIFE, heights, 4);
-	if (profile->has_ages && !profile->no_living)
+	if (profile->life.living_known)
 		any |= add_known(m, OWN_STACK_LIVING, life->living, PROFILE_AGES);
-	if (profile->has_ages)
+	if (profile->life.ages_known)
 		any |= add_known(m, OWN_STACK_HALF_LIFE, half_life, 3);
-	if (profile->has_ages && !are_whole(life->ended, PROFILE_AGES))
+	if (profile->life.ages_known && !are_whole(life->ended, PROFILE_AGES))
 		any |= add_known(m, OWN_STACK_ENDED, life->ended, PROFILE_AGES);
-	if (profile->has_peak && !are_whole(peak, 2))
+	if (profile->peak.known && !are_whole(peak, 2))
 		any |= add_known(m, OWN_STACK_PEAK, peak, 2);
 	if (site->why) {
 		add_site_why(p, site->why);
@@ -246,7 +246,7 @@ static void put_probes(struct pprof *p)
 void pprof_own__put(struct pprof *p)
 {
 	pprof__put_number(p, PROFILE_OWN_VERSION, PPROF_OWN_VERSION);
-	pprof__put_number(p, PROFILE_OWN_LIFE, p->profile->has_life);
+	pprof__put_number(p, PROFILE_OWN_LIFE, p->profile->life.heights_known);
 	put_threads(p);
 	put_transfers(p);
 	if (p->profile->resident && !p->error)

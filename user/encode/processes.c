@@ -227,7 +227,7 @@ static void fill_peak(struct row *row, const struct process *process)
 	const struct profile *profile = process->profile;
 	char bytes[16];
 
-	if (!profile->has_peak) {
+	if (!profile->peak.known) {
 		strcpy(row->cells[PEAK], "-");
 		return;
 	}
@@ -592,7 +592,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 
 		processes[i] = (struct process){
 			.profile = profile, .live = profile__live(profile), .index = i};
-		if (profile->has_peak)
+		if (profile->peak.known)
 			processes[i].peak = profile__peak(profile);
 		run.peaks |= processes[i].peak.bytes > processes[i].live.bytes;
 		if (profile->duration_s > run.duration_s)

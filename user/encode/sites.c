@@ -88,7 +88,7 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	bool beside = false;
 	int rc;
 
-	if (!profile->has_life)
+	if (!profile->life.heights_known)
 		return sink__puts(sink, "sites: not known for this run, because it was not traced "
 					"continuously (--max-overhead off does that)\n");
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_ALLOCATED);
@@ -170,7 +170,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 	struct group *groups;
 	int rc;
 
-	if (!profile->has_ages)
+	if (!profile->life.ages_known)
 		return sink__puts(sink, "lifetimes: not known for this run\n");
 	if (profile__is_windowed(profile))
 		sink__puts(sink, "lifetimes are estimated from windows\n");
@@ -195,7 +195,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		sink__puts(sink, beside ? "  " : "\n");
 		if (beside)
 			rc = put_stack(profile, g, options, AGES_COLUMNS, sink);
-		if (!rc && g->live.objects > 0 && !profile->no_living) {
+		if (!rc && g->live.objects > 0 && profile->life.living_known) {
 			sink__printf(sink, "%12s  live  %12s ", "",
 				     with_commas(to_integer(g->live.objects), live));
 			put_ages(g->life.living, sink);

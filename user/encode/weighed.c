@@ -137,11 +137,11 @@ static void put_amount(const struct profile *profile, enum profile_weight weight
 static void put_weight_head(const struct profile *profile, enum profile_weight weight,
 			    const struct estimate *total, struct sink *sink)
 {
-	bool brief = profile->peak_s < 1;
+	bool brief = profile->peak.s < 1;
 
 	if (weight == WEIGHT_PEAK)
 		sink__printf(sink, "at its highest, %.*f %s after the start: ", brief ? 0 : 1,
-			     profile->peak_s * (brief ? 1000 : 1), brief ? "ms" : "s");
+			     profile->peak.s * (brief ? 1000 : 1), brief ? "ms" : "s");
 	else if (weight == WEIGHT_ALLOCATED)
 		sink__puts(sink, "allocated during the run: ");
 	else if (weight == WEIGHT_FREED)
@@ -314,7 +314,7 @@ static void add_churn(struct grid *grid, const struct profile *profile, const st
 	grid__add(grid, "%.0f%%",
 		  sum->alloc_bytes > 0 ? fmin(100 * sum->freed_bytes / sum->alloc_bytes, 100)
 				       : 0.0);
-	grid__add(grid, "%s", profile->has_ages ? half_lived(sum->life.ended, cell) : "");
+	grid__add(grid, "%s", profile->life.ages_known ? half_lived(sum->life.ended, cell) : "");
 	grid__add(grid, "%s", format_bytes(sum->live.bytes, cell));
 }
 
@@ -343,7 +343,7 @@ static void put_churn_head(const struct profile *profile, const struct group *al
 		     format_rate(rate.objects, objects),
 		     all->alloc_bytes > 0 ? fmin(100 * all->freed_bytes / all->alloc_bytes, 100)
 					  : 0.0);
-	if (!profile->has_ages)
+	if (!profile->life.ages_known)
 		sink__puts(sink, "; how long it lived is not known here");
 	else if (*half_lived(all->life.ended, lived))
 		sink__printf(sink, "; half of the freed objects lived %s", lived);

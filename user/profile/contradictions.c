@@ -186,7 +186,7 @@ struct contradictions profile__contradictions(const struct profile *profile)
 		check_growth(profile, &all);
 	if (profile__is_regions(profile) && whole)
 		check_kinds(profile, &live, &all);
-	if (profile->has_peak && whole)
+	if (profile->peak.known && whole)
 		check_peak(profile, &live, &all);
 	check_threads(profile, &all);
 	return all;

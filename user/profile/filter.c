@@ -53,7 +53,8 @@ static void only_live(struct profile *profile)
 	}
 	profile->no_allocated = true;
 	profile->growth.stacks_known = false;
-	profile->has_life = profile->has_ages = profile->has_peak = false;
+	profile->peak.known = false;
+	profile->life = (struct profile_life){};
 	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
 }
 

@@ -45,9 +45,9 @@ struct module_sum {
 	uint64_t stacks;
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
-	struct growth growth;  /* where the profile's growth.stacks_known */
-	struct site_life life; /* where the profile has_life: the least and the most that the
-			        * component held */
+	struct growth growth; /* where the profile's growth.stacks_known */
+	/* where the profile's life.heights_known: the least and the most that the component held */
+	struct site_life life;
 };
 
 struct module_sums {

@@ -109,7 +109,7 @@ enum pprof_function_field {
 /* memtrace's own fields of a profile. */
 enum pprof_own_field {
 	PROFILE_OWN_VERSION = 1000, /* PPROF_OWN_VERSION; older files have none of these fields */
-	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile's has_life */
+	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile_life's heights_known */
 	PROFILE_OWN_THREAD = 1002,  /* a thread that no sample's label names */
 	PROFILE_OWN_TRANSFER = 1003,
 	PROFILE_OWN_RESIDENT = 1004,

@@ -158,10 +158,9 @@ struct profile_site {
 	 * gives the interval of alloc_bytes. */
 	double alloc_variance, alloc_common;
 	double freed_objects, freed_bytes; /* freed, of what was allocated over the run */
-	double peak_objects,
-		/* if the profile has_peak: estimate of what the stack held when the process held
-		 * its most */
-		peak_bytes;
+	/* if the profile's peak.known: estimate of what the stack held when the process held its
+	 * most */
+	double peak_objects, peak_bytes;
 	struct growth growth; /* if the profile's growth.stacks_known */
 	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
 		        * the blocks replace older ones, or are freed outside of windows */
@@ -172,7 +171,7 @@ struct profile_site {
 	/* For each of these ages: the share of live memory that is older than the age. The share is
 	 * an estimate, as the live bytes are. NaN: not known. */
 	double older[PROFILE_SURVIVAL_AGES];
-	struct site_life life;		     /* if the profile has_life, has_ages */
+	struct site_life life;		     /* the profile's life tells which members are known */
 	struct profile_site_thread *threads; /* parts of live memory, by allocating thread,
 					      * ascending */
 	size_t n_threads;
@@ -237,6 +236,19 @@ struct process_growth {
 	struct optional blocks_per_s, blocks_low, blocks_high;
 };
 
+/* Which members of its struct site_life each site has. */
+struct profile_life {
+	bool heights_known; /* low_... and high_...; only if traced continuously */
+	bool ages_known;    /* ended and half_life; for windows they are estimates */
+	bool living_known;  /* living; files of old versions may have the other ages only */
+};
+
+/* When the process held its most. */
+struct profile_peak {
+	bool known; /* each site has a peak; only if traced continuously */
+	double s;   /* from the start, seconds */
+};
+
 /* The figure that a stack is weighed by. */
 enum profile_weight {
 	WEIGHT_LIVE, /* bytes */
@@ -291,13 +303,8 @@ struct profile {
 					 * WEIGHT_LIVE except in a view (profile/view.h) */
 	struct profile_windows windows; /* all 0 unless windowed */
 	struct process_growth growth;
-	bool has_life; /* each site has life.low_... and life.high_...; only if traced
-		        * continuously */
-	/* each site has life.ended, and life.living; for windows they are estimates */
-	bool has_ages;
-	bool no_living; /* has_ages, but life.living is not known: the file does not have it */
-	bool has_peak;	/* each site has a peak; only if traced continuously */
-	double peak_s;	/* time of the peak, seconds from the start */
+	struct profile_life life;
+	struct profile_peak peak;
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: not known */
 	/* The sampling interval R. 1: exact. 0: not known, and then no variance is known either. If
 	 * the interval changed during the run, this is the coarsest. The estimate of live memory

@@ -74,7 +74,7 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		       "own .pb.gz files of such runs";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";
-	if (options->weight == WEIGHT_PEAK && !profile->has_peak)
+	if (options->weight == WEIGHT_PEAK && !profile->peak.known)
 		return filtered ? "--thread and --age select live memory only: the peak is not "
 				  "known for the selection"
 				: "it does not say how much was live at the peak: only continuous "

@@ -138,10 +138,10 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 /* Finds the moment at which the process held most. */
 static void add_peak(const struct build *b, struct profile *p, struct abi_peak *ret)
 {
-	p->has_peak =
-		p->has_life && !capture__peak(b->capture, b->target->process, ret) && ret->time_ns;
-	if (p->has_peak && ret->time_ns > b->begin_ns)
-		p->peak_s = fmin((double)(ret->time_ns - b->begin_ns) / 1e9, p->duration_s);
+	p->peak.known = p->life.heights_known &&
+			!capture__peak(b->capture, b->target->process, ret) && ret->time_ns;
+	if (p->peak.known && ret->time_ns > b->begin_ns)
+		p->peak.s = fmin((double)(ret->time_ns - b->begin_ns) / 1e9, p->duration_s);
 }
 
 static void add_site_peak(struct profile_site *site, const struct abi_site *found,
@@ -183,9 +183,9 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->alloc_bytes = (double)s->sites[i].alloc_bytes;
 		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
-		if (p->has_life)
+		if (p->life.heights_known)
 			site->life = life_of(b, &s->keys[i], &s->sites[i]);
-		if (p->has_peak)
+		if (p->peak.known)
 			add_site_peak(site, &s->sites[i], &peak);
 	}
 	p->dropped += missing;
@@ -533,8 +533,8 @@ int build__profile(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = b->faults ? PROFILE_FAULTS : PROFILE_HEAP;
-	p->has_life = !b->faults && !budget__is_windowed(&b->target->budget);
-	p->has_ages = !b->faults;
+	p->life.heights_known = !b->faults && !budget__is_windowed(&b->target->budget);
+	p->life.ages_known = p->life.living_known = !b->faults;
 	p->alloc_calls = b->target->alloc_calls;
 	p->free_calls = b->target->free_calls;
 	p->samples = b->target->counters.samples;
@@ -558,7 +558,7 @@ int build__profile(const struct build *b, struct profile **ret)
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->faults)
 		balance(p);
-	if (!rc && p->has_life)
+	if (!rc && p->life.heights_known)
 		rc = add_transfers(b, p);
 	if (!rc)
 		rc = finish_profile(b, p);

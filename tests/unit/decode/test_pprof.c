@@ -232,8 +232,8 @@ static struct profile *rich(void)
 	p->asked_interval_bytes = 4096;
 	p->sampled_by_target = true;
 	p->finest_interval_bytes = 2048;
-	p->has_peak = p->has_ages = true;
-	p->peak_s = 1.25;
+	p->peak.known = p->life.ages_known = p->life.living_known = true;
+	p->peak.s = 1.25;
 	p->children_cpu_ns = 96000000;
 	p->run->cost = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
 	assert_int_equal(profile__add_site(p, a, 4, true, &sites[0]), 0);
@@ -263,7 +263,8 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	p->has_life = true; /* a windowed run has no figures of life, but a file may have both */
+	p->life.heights_known =
+		true; /* a windowed run has no figures of life, but a file may have both */
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
 	p->sites[sites[0]].life.high_objects = 1e9 / 7;
@@ -357,8 +358,8 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 	assert_true(p->start_unix_ns == q->start_unix_ns);
 	assert_near(q->duration_s, p->duration_s, 1e-12);
 	assert_int_equal(p->growth.stacks_known, q->growth.stacks_known);
-	assert_int_equal(p->has_life, q->has_life);
-	assert_int_equal(p->no_living, q->no_living);
+	assert_int_equal(p->life.heights_known, q->life.heights_known);
+	assert_int_equal(p->life.living_known, q->life.living_known);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		assert_near(q->survival_age_s[i], p->survival_age_s[i], 1e-5);
 }

@@ -74,7 +74,7 @@ static void nothing_is_called_exact_that_is_not(void **state)
 			 "live heap: AT MOST 1.4 MiB in 599 objects\n" FREES);
 	assert_null(strstr(text, "exact"));
 	free(text);
-	profile->has_peak = true;
+	profile->peak.known = true;
 	profile->sites[0].peak_bytes = 2e6;
 	profile->sites[0].peak_objects = 800;
 	text = table_of(profile, (struct table_options){.weight = WEIGHT_PEAK});

@@ -268,7 +268,7 @@ static void the_highest_moment_has_an_interval(void **state)
 	(void)state;
 	STACK(profile, 1, 1000, 2, "malloc", "serve", "main");
 	end_profile(profile);
-	profile->has_peak = true;
+	profile->peak.known = true;
 	profile->sites[0].peak_bytes = bytes;
 	profile->sites[0].peak_objects = 100;
 	text = encoded(encode_json, profile);

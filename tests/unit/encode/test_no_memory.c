@@ -13,7 +13,8 @@ static struct profile *sample(void)
 	struct profile *p = new_profile(1024);
 
 	p->exe = strdup("/usr/bin/leaky");
-	p->growth.stacks_known = p->has_life = p->has_ages = p->has_peak = true;
+	p->growth.stacks_known = p->peak.known = true;
+	p->life = (struct profile_life){true, true, true};
 	STACK(p, 1, 100, 3, "malloc", "std::string::append(char const*)", "keep", "main");
 	STACK(p, 1, 3000, 2, "malloc", "leak", "main");
 	STACK(p, 2, 64, 50, "calloc", "cache", "worker", "start");

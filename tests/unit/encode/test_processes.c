@@ -194,7 +194,7 @@ static void peaks_are_told(void **state)
 
 		end_profile(profile);
 		profile->ended = true;
-		profile->has_peak = i < 2;
+		profile->peak.known = i < 2;
 		profile->sites[site].peak_bytes = i < 2 ? (4 + 60.0 * i) * MIB : 0;
 	}
 	((struct profile *)all[2])->mode = MODE_WINDOWED;
@@ -213,7 +213,7 @@ static void peaks_are_told(void **state)
 		size_t site = STACK(profile, 1, 64, 1, "malloc", "f", "main");
 
 		end_profile(profile);
-		profile->has_peak = true;
+		profile->peak.known = true;
 		profile->sites[site].peak_bytes = 9 * MIB;
 	}
 	text = table((struct process_table_options){.width = 160});

@@ -97,7 +97,7 @@ static void half_of_them_live_longer(void **state)
 	(void)state;
 	assert_non_null(strstr(text, "not known for this run"));
 	free(text);
-	profile->has_ages = true;
+	profile->life.ages_known = profile->life.living_known = true;
 	text = encoded(lifetimes, profile);
 	assert_non_null(strstr(text, "estimated from windows"));
 	assert_null(strstr(text, "half of them"));

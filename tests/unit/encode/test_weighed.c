@@ -22,8 +22,8 @@ static struct profile *freed_at_the_end(uint64_t interval)
 	STACK(profile, 1, 1, 0, "malloc", "build", "main");
 	STACK(profile, 1, 1, 0, "malloc", "parse", "main");
 	STACK(profile, 1, 5120, 1, "malloc", "last", "main");
-	profile->has_life = profile->has_peak = true;
-	profile->peak_s = 1.25;
+	profile->life.heights_known = profile->peak.known = true;
+	profile->peak.s = 1.25;
 	profile->ended = true;
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const char *name = profile_location__function(
@@ -139,7 +139,7 @@ static void a_table_of_churn(void **state)
 	char *text;
 
 	(void)state;
-	profile->has_ages = true;
+	profile->life.ages_known = profile->life.living_known = true;
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		double *ended = profile->sites[i].life.ended;
 
@@ -161,7 +161,7 @@ static void a_table_of_churn(void **state)
 		"102.4 KiB          1  102.4 KiB   100%     > 1000s      0 B  parse < main\n"
 		"    512 B        0.1    5.0 KiB     0%              5.0 KiB  last < main\n");
 	free(text);
-	profile->has_ages = false; /* as in a file of another tool */
+	profile->life.ages_known = false; /* as in a file of another tool */
 	text = table_of(profile, (struct table_options){.churn = true, .top = 1});
 	assert_has(text, "; how long it lived is not known here");
 	assert_null(strstr(text, "HALF LIVED"));

@@ -66,7 +66,7 @@ static void a_sound_profile_has_none(void **state)
 		struct profile *p = sound(intervals[i]);
 
 		p->rss_end_bytes = 150ULL * MIB;
-		p->has_peak = true;
+		p->peak.known = true;
 		p->sites[0].peak_bytes = 1.5 * p->sites[0].live.bytes;
 		assert_none(p);
 		assert_true(profile__is_surely_exact(p) == (intervals[i] == 1));
@@ -308,14 +308,14 @@ static void the_highest_moment_is_not_the_highest(void **state)
 	size_t thread;
 
 	(void)state;
-	p->has_peak = true;
+	p->peak.known = true;
 	p->sites[0].peak_bytes = 96.0 * MIB;
 	assert_none(p);
 	p->sites[0].peak_bytes = 94.0 * MIB;
 	assert_one(p, CONTRADICTION_PEAK_BELOW_LIVE, true, 94.0 * MIB, 100.0 * MIB);
 	assert_int_equal(profile__add_thread(p, 8, "other", &thread), 0);
 	assert_one(p, CONTRADICTION_PEAK_BELOW_LIVE, false, 94.0 * MIB, 100.0 * MIB);
-	p->has_peak = false;
+	p->peak.known = false;
 	assert_none(p);
 	profile__free(p);
 }
