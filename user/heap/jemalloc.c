@@ -117,9 +117,9 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	ret->addr = words[EDATA_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
-	if (state_of(j, bits) != STATE_ACTIVE)
-		return true;
 	szind = bits >> j->layout->szind & 0xff;
+	if (state_of(j, bits) != STATE_ACTIVE)
+		return szind == N_SIZES;
 	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
 		return false;
 	ret->block_size = jemalloc__size_of(szind);
