@@ -8,7 +8,8 @@
  *
  * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
  * --push N: N blocks a second go to the head of a list that also holds some of the printed blocks.
- * --count N: N blocks for each way instead of 20. */
+ * --count N: N blocks for each way instead of 20.
+ * --large N: also holds and loses N blocks of each of LARGE_SIZES. */
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -17,6 +18,11 @@
 #define SIZE	  72 /* of most blocks, as asked for */
 #define MAX_COUNT 2000
 #define HIDE	  0x5555555555555555ull
+#define MAX_LARGE 64
+
+static const size_t LARGE_SIZES[] = {5 << 10, 32 << 10, 1 << 20};
+
+#define N_LARGE_SIZES (sizeof(LARGE_SIZES) / sizeof(*LARGE_SIZES))
 
 struct node {
 	struct node *next, *other;
@@ -26,7 +32,7 @@ struct node {
 /* If LeakSanitizer is linked, it searches a mapping only after this call. */
 void __lsan_register_root_region(const void *start, size_t size) __attribute__((weak));
 
-static unsigned long count;
+static unsigned long count, large;
 
 /* Variables that hold blocks. They are not static: the compiler would remove variables that are
  * never read. */
@@ -37,6 +43,7 @@ uintptr_t global_tagged[MAX_COUNT];
 char *global_interior[MAX_COUNT];
 __thread struct node *thread_array[MAX_COUNT];
 struct node **mapped_array; /* in a mapping of its own */
+void *global_large[MAX_LARGE * N_LARGE_SIZES];
 
 /* A scan does not take printed addresses in buffers for pointers, because they are digits. */
 static bool first_way, first_addr;
@@ -118,6 +125,22 @@ NOINLINE static void hold_elsewhere(void)
 		__lsan_register_root_region(mapped_array, MAX_COUNT * sizeof(*mapped_array));
 	for (unsigned long i = 0; i < count; i++)
 		mapped_array[i] = new_node(NULL);
+}
+
+/* Makes large blocks one after the other. to: where their addresses go, or NULL. */
+NOINLINE static void make_large(void **to)
+{
+	if (large)
+		way("large");
+	for (size_t i = 0; i < large * N_LARGE_SIZES; i++) {
+		void *p = calloc(1, LARGE_SIZES[i % N_LARGE_SIZES]);
+
+		if (!p)
+			abort();
+		tell(p);
+		if (to)
+			to[i] = p;
+	}
 }
 
 /* --- a thread that holds blocks on its stack, and in thread-local memory --- */
@@ -311,7 +334,8 @@ int main(int argc, char **argv)
 	truth_init(argc, argv);
 	count = truth_number(argc, argv, "--count", 20);
 	push_rate = truth_number(argc, argv, "--push", 0);
-	if (count > MAX_COUNT)
+	large = truth_number(argc, argv, "--large", 0);
+	if (count > MAX_COUNT || large > MAX_LARGE)
 		return 2;
 	truth_ready();
 	printf("{\"held\": {");
@@ -319,11 +343,13 @@ int main(int argc, char **argv)
 	hold_in_globals();
 	hold_elsewhere();
 	hold_in_pushed();
+	make_large(global_large);
 	start(holder);
 	start(in_register);
 	printf("]}, \"lost\": {");
 	first_way = true;
 	lose();
+	make_large(NULL);
 	printf("]}}\n");
 	fflush(stdout);
 	memset(truth_stdout_buffer, 0, sizeof(truth_stdout_buffer));
