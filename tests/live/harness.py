@@ -267,14 +267,15 @@ def wait_until(condition, what, timeout=PATIENCE_S):
 
 
 class Target:
-    """A program of tests/progs that follows the protocol of truth.h."""
+    """A program of tests/progs that follows the protocol of truth.h. loader: the command that
+    starts it, or nothing."""
 
-    def __init__(self, program, *args, preload=None):
+    def __init__(self, program, *args, preload=None, loader=()):
         path = os.path.join(PROGS, program)
         if not os.path.exists(path):
             raise NotRunnable(f"{path} is not built")
         options = {"env": {**os.environ, "LD_PRELOAD": preload}} if preload else {}
-        self.process = start([path, *args], **options)
+        self.process = start([*loader, path, *args], **options)
         self.pid = self.process.pid
         self.path = path
         expect_equal(self.line(), f"ready {self.pid}\n", "the target's first line")

@@ -39,6 +39,7 @@ void heap_found__clear(struct heap_found *found)
 	for (size_t i = 0; i < found->n_arenas; i++)
 		free(found->arenas[i]);
 	free(found->arenas);
+	free(found->records);
 	*found = (struct heap_found){};
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "heap/blocks.h"
+#include "heap/roots.h"
 
 struct image;
 struct maps;
@@ -25,6 +26,10 @@ struct heap_found {
 	struct heap_arena **arenas;
 	size_t n_arenas;
 	struct heap_quality quality[HEAP_ALLOCATORS];
+	/* Memory outside of spans in which allocators keep records of their blocks, and which holds
+	 * no roots. Ascending, disjoint. */
+	struct root_range *records;
+	size_t n_records;
 	int stopped; /* why the search ended early: -ETIMEDOUT, -EFBIG; 0: it did not */
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/vector.h"
+#include "heap/jemalloc_records.h"
 
 #define GIB_SHIFT    30
 #define SAMPLES	     1024      /* most sample pages of each GiB */
@@ -20,7 +21,6 @@
 #define MAX_EXTENT   (1ULL << 40)
 #define MAX_REGIONS  512 /* most blocks of a slab */
 #define WINDOW_WORDS 4096
-#define N_SIZES	     232
 #define MAX_ARENA    4096
 
 /* An entry of a leaf holds the number of the size class, the address of the extent, and the
@@ -29,15 +29,12 @@
 #define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
 #define LEAF_SLAB(entry) ((entry)&1)
 
-/* struct edata_s (5.3), struct extent_s (5.2). */
-enum { EDATA_BITS, EDATA_ADDR, EDATA_SIZE, EDATA_BITMAP = 8, EDATA_WORDS = 16 };
-#define EDATA_ARENA(bits) ((uint32_t)((bits)&0xfff))
-#define EDATA_SLAB(bits)  ((bits) >> 12 & 1)
+#define RECORD_SLAB(bits) ((bits) >> 12 & 1)
 #define STATE_ACTIVE	  0
 #define STATE_RETAINED	  3 /* the last free state; larger ones are temporary */
 
-/* What differs by version: the alignment of extents, the positions of fields in EDATA_BITS, and the
- * tree. */
+/* What differs by version: the alignment of records, the positions of fields in RECORD_BITS, and
+ * the tree. */
 struct layout {
 	uint64_t extent_mask, state_mask;
 	int state, szind, n_free;
@@ -61,7 +58,7 @@ struct extent {
 	uint64_t start, end; /* pages */
 	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
 	uint64_t block_size;
-	uint64_t words[EDATA_WORDS];
+	uint64_t words[RECORD_WORDS]; /* the record */
 };
 
 struct jemalloc {
@@ -80,6 +77,8 @@ struct jemalloc {
 	 * certain, so these blocks are added last. */
 	struct extent *full;
 	size_t n_full;
+	uint64_t *records; /* addresses of the records of all extents */
+	size_t n_records;
 	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
 };
 
@@ -109,25 +108,25 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 
 	if (!at || image__peek(j->image, at, words, sizeof(ret->words)))
 		return false;
-	bits = words[EDATA_BITS];
-	size = words[EDATA_SIZE] & ~(HEAP_PAGE - 1);
-	if (EDATA_SLAB(bits) != LEAF_SLAB(entry) || state_of(j, bits) > STATE_RETAINED || !size ||
+	bits = words[RECORD_BITS];
+	size = words[RECORD_SIZE] & ~(HEAP_PAGE - 1);
+	if (RECORD_SLAB(bits) != LEAF_SLAB(entry) || state_of(j, bits) > STATE_RETAINED || !size ||
 	    size > MAX_EXTENT)
 		return false;
-	ret->addr = words[EDATA_ADDR];
+	ret->addr = words[RECORD_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
 	szind = bits >> j->layout->szind & 0xff;
 	if (state_of(j, bits) != STATE_ACTIVE)
-		return szind == N_SIZES;
-	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
+		return szind == RECORD_NO_SIZE;
+	if (szind >= RECORD_NO_SIZE || szind != LEAF_SIZE(entry))
 		return false;
 	ret->block_size = jemalloc__size_of(szind);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
 	/* jemalloc 5.3.1 rounds the size of a large block up to pages only, but notes the next
 	 * larger size class. The extent has one page more than the block, as in older versions. */
-	if (EDATA_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
+	if (RECORD_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
 	return true;
@@ -363,27 +362,27 @@ static void take_slab(struct jemalloc *j, const struct extent *extent, struct sp
 	size_t n_free = 0;
 
 	for (size_t i = 0; i < span->n_slots; i++) {
-		bool is_free = extent->words[EDATA_BITMAP + i / 64] >> i % 64 & 1;
+		bool is_free = extent->words[RECORD_BITMAP + i / 64] >> i % 64 & 1;
 
 		n_free += is_free;
 		if (!is_free)
 			span->in_use[i / 64] |= 1ULL << i % 64;
 		heap_arena__count(arena, is_free ? PLACE_BIN : PLACE_IN_USE, span->block_size);
 	}
-	if (n_free != (extent->words[EDATA_BITS] >> j->layout->n_free & 0x3ff))
+	if (n_free != (extent->words[RECORD_BITS] >> j->layout->n_free & 0x3ff))
 		j->quality->broken_slabs++;
 }
 
 static int add_extent(struct jemalloc *j, const struct extent *extent)
 {
-	uint64_t bits = extent->words[EDATA_BITS];
-	struct span model = {.kind = EDATA_SLAB(bits) ? SPAN_SLAB : SPAN_SINGLE,
+	uint64_t bits = extent->words[RECORD_BITS];
+	struct span model = {.kind = RECORD_SLAB(bits) ? SPAN_SLAB : SPAN_SINGLE,
 			     .allocator = HEAP_JEMALLOC,
 			     .start = extent->start,
 			     .end = extent->end,
 			     .first = extent->addr,
 			     .block_size = extent->block_size};
-	struct heap_arena *arena = arena_of(j, EDATA_ARENA(bits), &model.arena);
+	struct heap_arena *arena = arena_of(j, RECORD_ARENA(bits), &model.arena);
 	struct span *span;
 	int err;
 
@@ -396,7 +395,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 		return err == -EINVAL ? 0 : err;
 	}
 	j->quality->found_bytes += extent->end - extent->start;
-	if (EDATA_SLAB(bits)) {
+	if (RECORD_SLAB(bits)) {
 		model.n_slots = (size_t)((extent->end - extent->start) / extent->block_size);
 		if (model.n_slots > MAX_REGIONS || extent->addr != extent->start)
 			return 0;
@@ -404,7 +403,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	err = blocks__add(j->blocks, &model, &span);
 	if (err)
 		return err == -EINVAL ? 0 : err;
-	if (EDATA_SLAB(bits))
+	if (RECORD_SLAB(bits))
 		take_slab(j, extent, span, arena);
 	else
 		heap_arena__count(arena, PLACE_LARGE, extent->block_size);
@@ -414,10 +413,18 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 /* Does the extent hold a large block whose size class is as large as the extent? */
 static bool is_full(const struct jemalloc *j, const struct extent *extent)
 {
-	uint64_t bits = extent->words[EDATA_BITS];
+	uint64_t bits = extent->words[RECORD_BITS];
 
-	return state_of(j, bits) == STATE_ACTIVE && !EDATA_SLAB(bits) &&
+	return state_of(j, bits) == STATE_ACTIVE && !RECORD_SLAB(bits) &&
 	       extent->addr == extent->start && extent->block_size == extent->end - extent->start;
+}
+
+static int keep_record(struct jemalloc *j, uint64_t at)
+{
+	if (VECTOR_ADD_ROOM(j->records, j->n_records))
+		return -ENOMEM;
+	j->records[j->n_records++] = at;
+	return 0;
 }
 
 static int keep_full(struct jemalloc *j, const struct extent *extent)
@@ -472,7 +479,10 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 			if (!read_extent(j, entry, &extent) || extent.start != page + i * HEAP_PAGE)
 				continue;
 			j->pads |= extent.addr != extent.start;
-			err = is_full(j, &extent) ? keep_full(j, &extent) : add_extent(j, &extent);
+			err = keep_record(j, at);
+			if (!err)
+				err = is_full(j, &extent) ? keep_full(j, &extent)
+							  : add_extent(j, &extent);
 			if (err)
 				return err;
 		}
@@ -519,6 +529,10 @@ int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found
 	err = find_tree(j, samples) ? add_all(j) : 0;
 	if (!err)
 		err = add_full(j);
+	if (!err && j->n_records)
+		err = jemalloc__add_records(image, j->records, j->n_records, j->layout->szind,
+					    found);
 	free(j->full);
+	free(j->records);
 	return err;
 }

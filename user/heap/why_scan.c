@@ -447,6 +447,8 @@ static int own_ranges(const struct scan_view *view, struct root_range **ret, siz
 		if (found->arenas[i]->own_bytes)
 			err = own(&all, found->arenas[i]->addr,
 				  found->arenas[i]->addr + found->arenas[i]->own_bytes);
+	for (size_t i = 0; !err && i < found->n_records; i++)
+		err = own(&all, found->records[i].start, found->records[i].end);
 	if (all.n)
 		qsort(all.ranges, all.n, sizeof(*all.ranges), compare_ranges);
 	for (size_t i = 0; !err && i < all.n; i++)

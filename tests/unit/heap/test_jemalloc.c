@@ -253,6 +253,209 @@ static void test_what_disagrees(void **state)
 	end();
 }
 
+/* --- the memory of records --- */
+
+/* Writes a record to which the tree does not lead. */
+static void put_unused(uint64_t at, uint32_t arena, uint64_t size_number, uint64_t addr)
+{
+	int older = version == V5_2;
+
+	fake__put(&fake, at, arena | 1ULL << (17 - older) | size_number << (20 - 2 * older));
+	fake__put(&fake, at + 8, addr);
+	fake__put(&fake, at + 16, 0x3000 | 2);
+	for (int i = 0; i < 3; i++) /* as in a record that is on a heap */
+		fake__put(&fake, at + 40 + 8 * i, i == 1 ? 0 : EDATA + 128 * i);
+}
+
+static void put_two(void)
+{
+	const struct model slab = {.addr = HEAP + 0x1000,
+				   .size = 0x3000,
+				   .slab = 1,
+				   .szind = 10,
+				   .n_free = 62,
+				   .bitmap = {~5ULL}};
+	const struct model large = {.addr = HEAP + 0x8040, .size = 0x5000, .szind = 36};
+
+	start();
+	put_extent(&slab);
+	next_edata = EDATA + 6 * 128;
+	put_extent(&large);
+}
+
+static void check_records(void)
+{
+	put_two();
+	find();
+	assert_int_equal(found.n_records, 2);
+	assert_int_equal(found.records[0].start, EDATA);
+	assert_int_equal(found.records[0].end, EDATA + 128);
+	assert_int_equal(found.records[1].start, EDATA + 6 * 128);
+	assert_int_equal(found.records[1].end, EDATA + 7 * 128);
+	end();
+
+	/* all between them, and one before and one behind them */
+	put_two();
+	put_unused(EDATA - 128, 0, NO_SIZE, HEAP + 0x2000);
+	for (uint64_t i = 1; i < 8; i++)
+		if (i != 6)
+			put_unused(EDATA + 128 * i, 0, NO_SIZE, HEAP + 0x1000 * i);
+	find();
+	assert_int_equal(found.n_records, 1);
+	assert_int_equal(found.records[0].start, EDATA - 128);
+	assert_int_equal(found.records[0].end, EDATA + 8 * 128);
+	end();
+
+	/* only what is beside a record, not what lies behind something else */
+	put_two();
+	put_unused(EDATA + 128, 0, NO_SIZE, HEAP + 0x2000);
+	put_unused(EDATA + 3 * 128, 0, NO_SIZE, HEAP + 0x2000);
+	put_unused(EDATA + 5 * 128, 0, NO_SIZE, HEAP + 0x2000);
+	find();
+	assert_int_equal(found.n_records, 2);
+	assert_int_equal(found.records[0].end, EDATA + 2 * 128);
+	assert_int_equal(found.records[1].start, EDATA + 5 * 128);
+	end();
+}
+
+static void test_records(void **state)
+{
+	(void)state;
+	for (version = V5_3; version <= V5_3_DEEP; version++)
+		check_records();
+	version = V5_3;
+}
+
+/* What lies beside a record need not be one. */
+static void test_no_unused_record(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		const uint64_t at = EDATA + 128;
+
+		put_two();
+		put_unused(at, i == 0 ? 3 : 0, i == 1 ? 36 : NO_SIZE,
+			   i == 2   ? 0
+			   : i == 3 ? HEAP + 0x2040
+				    : HEAP + 0x2000);
+		if (i == 4) /* no size */
+			fake__put(&fake, at + 16, 2);
+		if (i == 5) /* the links */
+			fake__put(&fake, at + 40, 17);
+		if (i == 6)
+			fake__put(&fake, at + 56, HEAP + 8);
+		find();
+		assert_int_equal(found.records[0].start, EDATA);
+		assert_int_equal(found.records[0].end, EDATA + 128);
+		end();
+	}
+	/* the next page is not resident */
+	put_two();
+	for (uint64_t at = EDATA; at < EDATA + 0x2000; at += 128)
+		if (at != EDATA && at != EDATA + 6 * 128)
+			put_unused(at, 0, NO_SIZE, HEAP + 0x2000);
+	fake__set_page(&fake, EDATA + 0x1000, 0);
+	find();
+	assert_int_equal(found.n_records, 1);
+	assert_int_equal(found.records[0].end, EDATA + 0x1000);
+	end();
+}
+
+/* --- bins of free extents --- */
+
+#define BINS (META + 0x207008) /* before the first record, in two windows of the search */
+
+static uint64_t bin(uint64_t i)
+{
+	return BINS + 32 * i;
+}
+
+static void put_free_bin(uint64_t i, uint64_t record, uint64_t addr)
+{
+	fake__put(&fake, bin(i), record);
+	fake__put(&fake, bin(i) + 8, record ? 3 : 0);
+	fake__put(&fake, bin(i) + 16, 5);
+	fake__put(&fake, bin(i) + 24, addr);
+}
+
+/* Two extents, and an array of n bins. */
+static void put_bins(uint64_t n)
+{
+	put_two();
+	fake__put(&fake, bin(0) - 8, 0x123);
+	put_free_bin(7, EDATA + 6 * 128, HEAP + 0x8000);
+	put_free_bin(9, 0, HEAP + 0x1000);
+	put_free_bin(n - 1, 0, HEAP + 0x2000);
+	fake__put(&fake, bin(n) + 24, 0x123);
+}
+
+static void test_bins(void **state)
+{
+	const uint64_t full[] = {7, 9, 199};
+
+	(void)state;
+	put_bins(200);
+	find();
+	assert_int_equal(found.n_records, 5);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(found.records[i].start, bin(full[i]) + 24);
+		assert_int_equal(found.records[i].end, bin(full[i]) + 32);
+	}
+	assert_int_equal(found.records[3].start, EDATA);
+	assert_int_equal(found.records[4].start, EDATA + 6 * 128);
+	end();
+}
+
+/* Memory that is no array of bins. */
+static void test_no_bins(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		put_bins(i == 0 ? 150 : i == 1 ? 260 : 200);
+		if (i == 1) /* too many addresses */
+			for (uint64_t k = 0; k < 260; k++)
+				put_free_bin(k, 0, HEAP + 0x1000);
+		if (i == 2)
+			put_free_bin(100, HEAP, HEAP + 0x1000);
+		if (i == 3) /* not the beginning of a record */
+			put_free_bin(100, EDATA + 8, HEAP + 0x1000);
+		if (i == 4)
+			put_free_bin(100, 0, HEAP + 0x1008);
+		if (i == 5) /* what waits where no extent is? */
+			fake__put(&fake, bin(100) + 8, 1);
+		if (i == 6)
+			fake__put(&fake, bin(100) + 16, HEAP);
+		if (i == 7) /* only a part is resident */
+			fake__set_page(&fake, bin(100), 0);
+		find();
+		assert_int_equal(found.n_records, 2);
+		end();
+	}
+}
+
+/* Hostile: all entries of the leaf lead to records that overlap, and all memory beside them looks
+ * like unused records. */
+static void test_records_that_overlap(void **state)
+{
+	(void)state;
+	version = V5_2; /* here records may begin at each 64th byte */
+	start();
+	for (uint64_t at = EDATA - 0x10000; at < EDATA + 0x10000; at += 128)
+		put_unused(at, 0, NO_SIZE, HEAP + 0x1000);
+	for (uint64_t i = 0; i < 16; i++) {
+		struct model large = {.addr = HEAP + 0x1000 * i, .size = 0x1000, .szind = 27};
+
+		next_edata = EDATA + 64 * i;
+		put_extent(&large);
+	}
+	find();
+	assert_int_equal(found.n_records, 1);
+	assert_true(found.records[0].start <= EDATA);
+	assert_true(found.records[0].end <= META + 0x400000);
+	end();
+	version = V5_3;
+}
+
 /* --- thread caches --- */
 
 #define TLS   0x7f4000000000ULL
@@ -434,6 +637,11 @@ int main(void)
 		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_whole_extents),
 		cmocka_unit_test(test_what_disagrees),
+		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_no_unused_record),
+		cmocka_unit_test(test_records_that_overlap),
+		cmocka_unit_test(test_bins),
+		cmocka_unit_test(test_no_bins),
 		cmocka_unit_test(test_thread_cache),
 		cmocka_unit_test(test_no_thread_cache),
 		cmocka_unit_test(test_no_old_thread_cache),

@@ -31,7 +31,9 @@ static void run(const struct why_choice *choice, const struct lost *before, bool
 	struct heap_arena arena = {
 		.allocator = HEAP_GLIBC, .addr = DATA + 0x1000, .own_bytes = 2200};
 	struct heap_arena *arenas = &arena;
-	const struct heap_found found = {.arenas = &arenas, .n_arenas = 1};
+	struct root_range record = {ANON + 0x80, ANON + 0x100};
+	const struct heap_found found = {
+		.arenas = &arenas, .n_arenas = 1, .records = &record, .n_records = 1};
 	const struct scan_view view = {heap.image, heap.blocks, &found};
 	const struct root_threads threads = {};
 	const struct why_work work = {.choice = choice,
@@ -88,6 +90,7 @@ static void test_lost_and_held(void **state)
 	fake__put(&heap.fake, DATA, BLOCK(7));
 	fake__put(&heap.fake, DATA + 16, BLOCK(0));
 	fake__put(&heap.fake, DATA + 0x1010, BLOCK(4)); /* in the arena's own structure */
+	fake__put(&heap.fake, ANON + 0x88, BLOCK(4));	/* in an allocator's record */
 	made_heap__finish(&heap, 0);
 	scan(&none, NULL, false);
 	assert_int_equal(answer.counts.lost, 4);

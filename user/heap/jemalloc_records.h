@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of jemalloc's records of extents (struct edata_s; struct extent_s in 5.2). Each record
+ * has the address of an extent, which is the address of the extent's first block. So a record looks
+ * as if it held this block.
+ *
+ * 5.3 has arrays of 200 bins of free extents in each arena (eset_bin_t). A bin is four words:
+ *
+ *	word 0	the address of a record; 0: no extent is in the bin
+ *	word 1	how many extents wait to be sorted
+ *	word 2	the serial number of the first extent
+ *	word 3	the address of the first extent
+ *
+ * The last two words stay in a bin when its last extent is used for blocks. */
+#ifndef MEMTRACE_HEAP_JEMALLOC_RECORDS_H
+#define MEMTRACE_HEAP_JEMALLOC_RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap/find.h"
+#include "heap/image.h"
+
+/* The words of a record that all versions have. */
+enum {
+	RECORD_BITS,
+	RECORD_ADDR,
+	RECORD_SIZE,
+	RECORD_LINKS = 5, /* three addresses of other records */
+	RECORD_BITMAP = 8,
+	RECORD_WORDS = 16
+};
+#define RECORD_BYTES	   (8 * RECORD_WORDS)
+#define RECORD_ARENA(bits) ((uint32_t)((bits)&0xfff))
+#define RECORD_NO_SIZE	   232 /* the number of the size class, in a record without a block */
+
+/* Adds the memory of records to found->records, which is empty. at: the addresses of n records to
+ * which the tree leads. They are sorted here. szind: the position, in RECORD_BITS, of the size
+ * class's number.
+ *
+ * jemalloc keeps a record whose extent has become a part of another one, for later use. The tree
+ * does not lead to such an unused record, but the old address is still in it. jemalloc allocates
+ * records one after the other. So what lies directly beside a record, and looks like an unused
+ * record of the same arena, is added, too. Of the arrays of bins only the addresses of extents are
+ * added. The arrays are searched for only in memory that jemalloc mapped for its own use. 0 or
+ * -ENOMEM. */
+int jemalloc__add_records(struct image *image, uint64_t *at, size_t n, int szind,
+			  struct heap_found *found);
+
+#endif
