@@ -447,8 +447,8 @@ leaks, or two where the table says so.
 - *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one
   first.
 - *Grows*: leaks that are said to grow surely: 0 is below their interval.
-- *After*: seconds until the leak is said to grow for the first time, in a line that is printed
-  every 10 s.
+- *After*: seconds until memtrace first says that the leak grows. memtrace prints a line
+  about growth every 10 s.
 - *Estimate*: the estimated rate of the leak, divided by the true rate.
 - *Innocents*: runs in which any other stack is said to grow surely.
 """

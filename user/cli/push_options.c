@@ -136,7 +136,8 @@ const struct option_row push_rows[] = {
 	 .man = "Each new profile is sent by POST to URL/v1development/profiles, as protobuf. The "
 		"URL is that of the collector, as http://127.0.0.1:4318."},
 	{"label", .arg = "NAME=VALUE", .take = take_label, .help = "a label of all that is sent",
-	 .man = "May be given 16 times. service_name stands for the process's name."},
+	 .man = "May be given up to 16 times. The label service_name=VALUE replaces the "
+		"process's name."},
 	{},
 };
 

@@ -484,12 +484,12 @@ const struct option_row trace_rare_rows[] = {
 		"target."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
 	 .help = "samples of living blocks to hold",
-	 .man = "Of all processes together. Where that is not enough samples are dropped, and "
+	 .man = "For all processes together. If that is not enough, samples are dropped, and "
 		"figures say \"at "
 		"least\"."},
 	{"max-stacks", .arg = "N", .by_default = "65536", .take = take_max_stacks,
 	 .help = "distinct stacks to hold",
-	 .man = "Of all processes together. Where that is not enough samples are dropped, and "
+	 .man = "For all processes together. If that is not enough, samples are dropped, and "
 		"figures say \"at "
 		"least\"."},
 	{"max-frames", .arg = "N", .by_default = "127", .take = take_max_frames,
