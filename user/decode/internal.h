@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: functions that the readers of all formats share. */
+/* Private to user/decode: functions that the readers of all formats share. */
 #ifndef MEMTRACE_DECODE_INTERNAL_H
 #define MEMTRACE_DECODE_INTERNAL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the reader of pprof, each in a file of the same name. The
+/* Private to user/decode: the parts of the reader of pprof, each in a file of the same name. The
  * messages of a file refer to each other by number and may come in any order. So the tables are
  * read first (pprof_file), then the comments, which describe the whole (pprof_comments), then
  * mappings and locations (pprof_places), then the samples, which refer to locations

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: protobuf's wire format, in which pprof profiles are written. A message is a
- * row of fields. A field is a number, or bytes, which may be a message again. Messages are read in
- * place in the input: nothing is allocated. Errors are -EINVAL, and name the place. */
+/* Private to user/decode: protobuf's wire format, in which pprof profiles are written. A message is
+ * a row of fields. A field is a number, or bytes, which may be a message again. Messages are read
+ * in place in the input: nothing is allocated. Errors are -EINVAL, and name the place. */
 #ifndef MEMTRACE_DECODE_WIRE_H
 #define MEMTRACE_DECODE_WIRE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: function names shortened as people say them. For tables only: files and JSON
- * have full names. */
+/* Private to user/encode: function names shortened as people say them. For tables only: files and
+ * JSON have full names. */
 #ifndef MEMTRACE_ENCODE_FOLD_H
 #define MEMTRACE_ENCODE_FOLD_H
 

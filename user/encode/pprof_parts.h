@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the writer of pprof. pprof_write.c has the wire format and the
- * gzip file, pprof.c the fields that any reader of pprof knows, pprof_own.c the fields that only
- * memtrace knows. The first error stays in struct pprof; after it nothing more is written. */
+/* Private to user/encode: the parts of the writer of pprof. pprof_write.c has the wire format and
+ * the gzip file, pprof.c the fields that any reader of pprof knows, pprof_own.c the fields that
+ * only memtrace knows. The first error stays in struct pprof; after it nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the words of a flame graph (svg.c). */
+/* Private to user/encode: the words of a flame graph (svg.c). */
 #ifndef MEMTRACE_ENCODE_SVG_HEAD_H
 #define MEMTRACE_ENCODE_SVG_HEAD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the stacks of a profile, or of a profile and an older one, as one tree of
+/* Private to user/encode: the stacks of a profile, or of a profile and an older one, as one tree of
  * frames from the root down. Frames of the same name and module below the same callers are one
  * node, whatever their addresses. Inlined functions are frames, and so is the leaf, the allocation
  * function. */

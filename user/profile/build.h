@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: tables that make the building of a profile take linear time. They live from
- * the first profile__add_* to profile__sort(), which folds them into the sites. */
+/* Private to user/profile: tables that make the building of a profile take linear time. They live
+ * from the first profile__add_* to profile__sort(), which folds them into the sites. */
 #ifndef MEMTRACE_PROFILE_BUILD_H
 #define MEMTRACE_PROFILE_BUILD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moves what windows recorded from the kernel's tables into a target's ledger. Private to the
- * room. */
+/* Moves what windows recorded from the kernel's tables into a target's ledger. Private to
+ * user/session. */
 #ifndef MEMTRACE_SESSION_BOOKS_H
 #define MEMTRACE_SESSION_BOOKS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What tracing costs, and the ops of the scheduler that keeps this cost within limits
- * (pace/scheduler.h). The ops act on real processes and probes. Private to the room. */
+ * (pace/scheduler.h). The ops act on real processes and probes. Private to user/session. */
 #ifndef MEMTRACE_SESSION_BUDGET_H
 #define MEMTRACE_SESSION_BUDGET_H
 

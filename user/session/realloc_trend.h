@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For a process that is traced in windows: puts vectors that realloc has enlarged
- * (ledger/reallocs.h) into its profile. Private to the room. */
+ * (ledger/reallocs.h) into its profile. Private to user/session. */
 #ifndef MEMTRACE_SESSION_REALLOC_TREND_H
 #define MEMTRACE_SESSION_REALLOC_TREND_H
 

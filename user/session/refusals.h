@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Puts what could not be probed of a process's allocators into its profile. Private to the room. */
+/* Puts what could not be probed of a process's allocators into its profile. Private to
+ * user/session. */
 #ifndef MEMTRACE_SESSION_REFUSALS_H
 #define MEMTRACE_SESSION_REFUSALS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Adds two things to a profile: what windows show of its process, and how fast every site grows.
- * Private to the room. */
+ * Private to user/session. */
 #ifndef MEMTRACE_SESSION_TREND_H
 #define MEMTRACE_SESSION_TREND_H
 

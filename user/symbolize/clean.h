@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes names safe: they come from the target and are printed to terminals and to line-based files.
- * Private to this room. */
+ * Private to user/symbolize. */
 #ifndef MEMTRACE_SYMBOLIZE_CLEAN_H
 #define MEMTRACE_SYMBOLIZE_CLEAN_H
 

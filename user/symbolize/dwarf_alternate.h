@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dwz moves the common parts of several debug files to another file, the alternate file. Each debug
- * file names the alternate file. Private to this room, for the child that reads DWARF. */
+ * file names the alternate file. Private to user/symbolize, for the child that reads DWARF. */
 #ifndef MEMTRACE_SYMBOLIZE_DWARF_ALTERNATE_H
 #define MEMTRACE_SYMBOLIZE_DWARF_ALTERNATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The child of dwarf__resolve(), and its messages to the parent. Private to this room.
+/* The child of dwarf__resolve(), and its messages to the parent. Private to user/symbolize.
  *
  * The stream holds, for each address, a struct dwarf_record and then its frames: each is a struct
  * dwarf_wire_frame followed by the bytes of its two strings. Both ends run the same program on the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The child of symtab__open(), and its messages to the parent. Private to this room.
+/* The child of symtab__open(), and its messages to the parent. Private to user/symbolize.
  *
  * The stream holds a struct symtab_wire, its ranges and its names. Both ends run the same program
  * on the same machine, so there is no byte order and no version. The child's exit status tells
