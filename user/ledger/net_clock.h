@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A process's net CPU time as a function of wall time: its CPU time less what its probes cost it.
- * By this clock, windows are a sample of a run (profile/windowed.h). A process that does not run
- * does not allocate, and one that probes slow down allocates less. */
+ * Measured in net time, windows are a sample of a run (profile/windowed.h): a process that does not
+ * run does not allocate, and one that probes slow down allocates less. */
 #ifndef MEMTRACE_LEDGER_NET_CLOCK_H
 #define MEMTRACE_LEDGER_NET_CLOCK_H
 

@@ -194,12 +194,12 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
  * q is the larger of two estimates (struct windowed_stack):
  *
  *   alike   the share of pairs of blocks of one size that have equal contents.
- *   missed  by age: the share of the changes that contents should show, but do not. Windows show
- *           that blocks are freed at the stack's addresses at a rate r. So if q were 0, the share
- *           1 - exp(-r t) of the blocks would have changed after t seconds. Fewer have changed if
- *           successors have the same contents. (An object that points to its data may get its data
- *           at the same address as its predecessor did. Then the object and its predecessor are
- *           alike, though no two live objects are.)
+ *   missed  by age: the share of the changes that contents should show, but do not. In windows,
+ *           frees are seen at the addresses of the stack's blocks, at a rate r. So if q were 0, the
+ *           share 1 - exp(-r t) of the blocks would have changed after t seconds. Fewer have
+ *           changed if successors have the same contents. (An object that points to its data may
+ *           get its data at the same address as its predecessor did. Then the object and its
+ *           predecessor are alike, though no two live objects are.)
  *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
  *           missed is the lower one.
  *

@@ -30,7 +30,7 @@ void pace__book(struct scheduler *sc)
 
 /* A call in a process with a window costs more for each other process with a window on the same
  * file. The kernel visits the probes of all these processes, and some of these probes also trap the
- * return of the call. Adds this extra cost. Call it before the number of windows changes. */
+ * return of the call. Adds this extra cost. Call it before the number of open windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {

@@ -57,8 +57,8 @@ struct host {
 	/* the part of the machine's total cost that samples took; the caller sets it before each
 	 * booking */
 	double samples_ns;
-	double debt_ns; /* cost so far less the budget so far; negative: budget is left */
-	double rate;	/* cost per wall ns between the last two bookings */
+	double debt_ns;		    /* (cost so far) - (budget so far); negative: budget is left */
+	double rate;		    /* cost per wall ns between the last two bookings */
 	struct thinning_costs last; /* parts of the cost between the last two bookings;
 				     * last_samples_ns: `samples_ns` at the last booking */
 	double last_samples_ns;

@@ -27,7 +27,7 @@
 #define FINE_REST_NS  (60000 * MS)
 #define LATE_NS	      (10 * MS)	   /* other code removed probes that were removed so long ago */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
-#define MANY_PIECE_NS (10000 * MS) /* the same, where probes are everywhere */
+#define MANY_PIECE_NS (10000 * MS) /* the same, if probes are in the code of all processes */
 
 /* Harvests the last piece of each long window, because the ledger knows a block only after a
  * harvest. Leaves out processes that were traced continuously from their beginning: the kernel's
@@ -115,8 +115,8 @@ static bool own_are_gone(struct scheduler *sc)
 	return true;
 }
 
-/* Puts the probes back everywhere. Call it when no process has probes of its own any more, because
- * a call that hits two probes counts twice. */
+/* Puts the probes back into the code of all processes. Call it when no process has probes of its
+ * own any more, because a call that hits two probes counts twice. */
 static void come_back(struct scheduler *sc)
 {
 	int rc = sc->ops->resume_all(sc->ctx);
@@ -146,8 +146,8 @@ static void come_back(struct scheduler *sc)
 	}
 }
 
-/* While probes are everywhere: does one process cost too much, even with its samples farther
- * apart? */
+/* While probes are in the code of all processes: does one process cost too much, even with its
+ * samples farther apart? */
 static bool is_too_dear(struct scheduler *sc, struct paced *p)
 {
 	struct thinning *thinning = &p->windows.thinning;
@@ -158,9 +158,9 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* While probes are everywhere and cost little: lets samples come closer than asked for, where they
- * still cost little. Looks at a process seldom: a machine has hundreds of processes that cost
- * little, and none of them can exceed a limit meanwhile. */
+/* While probes are in the code of all processes and cost little: lets samples come closer than
+ * asked for, where they still cost little. Looks at a process seldom: a machine has hundreds of
+ * processes that cost little, and none of them can exceed a limit meanwhile. */
 static void watch_calm(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -221,7 +221,8 @@ static void forget_calm(struct scheduler *sc)
 		sc->processes[i]->calm_since_ns = 0;
 }
 
-/* While probes are everywhere: removes them if one process, or all together, cost too much. */
+/* While probes are in the code of all processes: removes them if one process, or all together, cost
+ * too much. */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -243,8 +244,9 @@ static void watch_costs(struct scheduler *sc)
 		: sc->was_busy ? BUSY_TICK_NS
 			       : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
-	/* The host's limit ends tracing everywhere only at the second busy tick. At the first one,
-	 * nothing is known yet about the processes that cost so much. */
+	/* If only the host's limit is exceeded, the probes stay in the code of all processes until
+	 * the second busy tick. At the first one, nothing is known yet about the processes that
+	 * cost so much. */
 	if (over || (was_busy && host__is_over(&sc->host) && !give_up_fine(sc) &&
 		     !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));

@@ -7,7 +7,7 @@
  * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
  * no more than the share allowed for continuous tracing (`steady`), tracing is continuous. Else
  * there are windows, and gaps in which the process works off the cost of the windows. Windows may
- * cost the share b. The debt D is cost so far less b times CPU time so far. The debt, which is
+ * cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt, which is
  * checked several times a second, decides when the next window comes. A prediction cannot, because
  * a process may be busy, idle or stopped at any time.
  *
@@ -62,12 +62,12 @@
  * end, some blocks end just before a window opens. (If gaps were uniform in 0.5 to 1.5 of their
  * mean, no end at an age between a window's length and half a gap would ever be seen.)
  *
- * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the difference
- * between the debt and -C is halved from window to window, whatever its cause (chance, a wrong C, a
- * process that has changed). The variance of the debt obeys V = V/4 + (C^2 + V/4) var(e), var(e) <
- * 1, so V < 2 C^2. (V is smallest with the factor 1/2 in m_k. With 1, each gap would work off the
- * whole debt: then E[(1 - e)^2] = 1, and V has no bound.) The debt is bounded and the cost grows
- * with the CPU time, so cost / CPU time goes to b.
+ * Why the cost stays within the limit. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the
+ * difference between the debt and -C is halved from window to window, whatever its cause (chance, a
+ * wrong C, a process that has changed). The variance of the debt obeys V = V/4 + (C^2 + V/4)
+ * var(e), var(e) < 1, so V < 2 C^2. (V is smallest with the factor 1/2 in m_k. With 1, each gap
+ * would work off the whole debt: then E[(1 - e)^2] = 1, and V has no bound.) The debt is bounded
+ * and the cost grows with the CPU time, so cost / CPU time goes to b.
  *
  * Paid in advance. A window is opened only when D + C <= 0, where C is the expected cost of this
  * very window: its length is drawn when the gap begins. So the limit holds whenever the run ends,
@@ -139,7 +139,7 @@ struct windows {
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
-	double debt_ns; /* cost so far less the budget so far; negative: budget is left */
+	double debt_ns; /* (cost so far) - (budget so far); negative: budget is left */
 	/* continuous: the part of the debt that samples farther apart shall make up for */
 	double borne_ns;
 	double open_at_ns;   /* the debt at which the next window comes */

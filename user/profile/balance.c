@@ -17,7 +17,7 @@
 #define LOST_ERROR    0.1   /* error of lost blocks, a share of those that W (balance.h) explains */
 #define STEADY_ERROR  0.02  /* further error, a share of those if all end by the wall clock */
 #define ONE_BY_ONE    8	    /* stacks that are judged one by one, and whose doubt is judged */
-#define SETTLED	      0.975 /* a doubt ends at this chance, as at the ends of 95 % intervals */
+#define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* more than so many times anonymous growth is beyond all errors */
 #define GROWTH_PASSES 8	    /* another pass is needed if a stack could not be lowered far enough */
@@ -67,7 +67,8 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 	return 0;
 }
 
-/* Adds (a stack's growth) * factor to `sum`: for all windows, and without each group. */
+/* Adds factor times a stack's growth, as memory of the process, to each element of `sum`. Element
+ * 0: from all windows. Element g + 1: without the windows of group g. */
 static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
 		       double factor)
 {

@@ -18,8 +18,9 @@
  *	until a new one has its address. Not for windows, which are known to miss frees, nor for
  *	page faults.
  *  blocks_unseen. Figure: live objects. Fact: the sum of the counters "result_unknown",
- *	"allocators_refused" and "functions_refused". So many allocations, allocators or functions
- *	are missing from every figure. Not for regions: these counters are the heap's.
+ *	"allocators_refused" and "functions_refused". The sum is the number of allocations,
+ *	allocators and functions that are missing from every figure. Not for regions: these counters
+ *	are the heap's.
  *  probes_silent. Figure: live objects. Fact: 1, if the counter "main_thread_ended" is not 0. What
  *	was allocated or freed after the main thread ended is in no figure.
  *  probes_withdrawn. Figure: live objects. Fact: the number of withdrawals. What was allocated or

@@ -110,8 +110,8 @@ static double count_of(const struct estimate *e)
 	return q > 0 ? e->bytes * e->bytes / q : 0;
 }
 
-/* Returns the factor (1 or more) by which the sum of squares of these blocks exceeds that of as
- * many blocks of their mean size. */
+/* Returns (the estimate's sum of squares) / (this sum if all its blocks had their mean size), at
+ * least 1. */
 static double mix_of(const struct estimate *live, uint64_t interval)
 {
 	struct estimate same = of_totals(live->objects, live->bytes, interval);

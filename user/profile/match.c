@@ -26,7 +26,7 @@ struct place {
 	uint32_t number; /* of the location, among those of all profiles */
 };
 
-/* What makes frames equal: numbers of names. */
+/* A frame as the numbers of two names (matcher.names). Frames are equal if both numbers are. */
 struct frame {
 	uint32_t name, library;
 };
@@ -45,8 +45,8 @@ struct matcher {
 			    * location */
 	uint32_t *same_as; /* by location: number of the location whose frames it takes */
 	const struct profile_location **locations; /* by number */
-	uint32_t *library_of;  /* by mapping, counted through all profiles: number of its library in
-			        * names */
+	uint32_t *library_of;  /* by mapping, counted through all profiles: the number of the
+			        * mapping's library in `names` */
 	struct intern names;   /* names of frames, and of libraries; the first is "" */
 	struct intern frames;  /* struct frame of each number */
 	uint32_t *first_frame; /* by location, n_locations + 1: index of its first frame in

@@ -2,7 +2,7 @@
 /* Estimates for how long a stack's blocks live, from windows (profile/windowed.h): short stretches
  * of time in which the process was watched.
  *
- * S(a) is the share of a stack's bytes that live for a seconds or longer, and F = 1 - S. Two kinds
+ * S(a) is the share of a stack's bytes that reach the age a (in seconds), and F = 1 - S. Two kinds
  * of evidence are counted by age (struct survival_ages).
  *
  *  Ends. In the window of its birth, every block is watched until it ends. So the hazard (the rate

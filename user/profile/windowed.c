@@ -172,9 +172,10 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 		       : (to_s - h->from_s) / (h->to_s - h->from_s);
 }
 
-/* Returns the bytes of a continuous stratum that were born until to_s and live at time t. share:
- * held_share() at t. At times within the stretch, S tells how many live. If S is not known, as many
- * live as at the end of the stretch. In both cases no more live than were born. */
+/* Returns how many bytes of a continuous stratum were born until to_s and live at time t. share:
+ * held_share() at t. If t lies within the stratum, S tells the number. If S is not known, the
+ * number is taken to be as at the stratum's end. In both cases the result is at most the number of
+ * bytes born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {

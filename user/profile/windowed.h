@@ -21,7 +21,7 @@
  *
  * A stretch of continuous tracing is a stratum of its own, and stands only for itself.
  *
- * SURVIVAL. S(a) is the share of a stack's bytes that live for a seconds or longer.
+ * SURVIVAL. S(a) is the share of a stack's bytes that reach the age a (in seconds).
  * profile/survival.h tells how S is computed.
  *
  * ENDS. Most blocks end because of the process's own work: by its clock. Blocks that wait for a
@@ -219,9 +219,9 @@ struct windowed_result {
 	/* live memory is known from continuous stretches, which have most of the samples and cover
 	 * half of the run or more: no inference from windows changes live_bytes */
 	bool held;
-	/* another possible value of growth.bytes_per_s. It follows from the evidence that was not
-	 * used, or from blocks that end as early as the number of events allows. NaN: there is no
-	 * doubt */
+	/* Another possible value of growth.bytes_per_s. If survival comes from contents: the growth
+	 * by survival from frees. If survival comes from frees: the growth if blocks lived as short
+	 * as the few events that were seen still allow (SURVIVAL_LEAST). NaN: there is no doubt. */
 	double other_grows;
 	/* share of the stack's bytes that never end: S(infinity), as far as the run can tell */
 	double stays;
@@ -230,7 +230,8 @@ struct windowed_result {
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run's length */
 	/* share of live bytes that are older than each of these ages; NaN: nothing lives */
 	double older[WINDOWED_OLDER];
-	/* with ends_by_wall: blocks of this stack that the windows of each group would lose */
+	/* Set only if windowed_run.ends_by_wall: by how many blocks this stack shrinks in the
+	 * windows of each group if its blocks end by the wall clock. */
 	double deficit[WINDOWED_GROUPS];
 	/* Numbers of objects by age. ended: objects that were freed, by their age then. living:
 	 * objects that live at the end, by their age then. All 0 if windows did not show how long

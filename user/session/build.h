@@ -55,7 +55,7 @@ struct budget {
 	struct held { /* totals at the last call of budget__holds() */
 		double cost_ns, cpu_ns;
 	} held;
-	struct capture *capture; /* the capture that follows its blocks */
+	struct capture *capture; /* the capture that follows the process's blocks */
 	uint32_t process;	 /* the process's number in that capture */
 	/* extra cost because the process's calls came rarely; rare_calls, rare_at_ns, rare_cpu_ns:
 	 * the totals and the time when rare_ns was last computed */

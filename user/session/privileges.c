@@ -30,7 +30,7 @@ static const struct {
 	/* To make BPF tables and load programs. Later, too: for unwind tables of what a target
 	 * maps, and until Linux 5.19 even to read the tables. */
 	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
-	/* To load programs that trace, to place probes, to get news of targets' new mappings. */
+	/* To load programs that trace, to place probes, to be told of new mappings in targets. */
 	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},
 	/* To read memory and /proc of other users' processes, and to hold the command by ptrace. */
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},
@@ -41,7 +41,8 @@ static const struct {
 	/* To raise the priority of the process that changes a target's code: it then never waits
 	 * for a CPU. */
 	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
-	/* To lock memory for the news of mappings, beyond what the user may lock. */
+	/* To lock more memory than the user may, for the buffers in which the kernel reports new
+	 * mappings. */
 	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
 	/* Kept only where asked for: privileges__override(). */
 	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_DETACHED, false, false},

@@ -181,9 +181,10 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Memory may grow by the wall clock. Windows do not slow such growth, so by net time they show too
- * much of it. To correct this, multiplies live by the factor by_clock. This factor has the same
- * relative error as the growth. most: the number of bytes for which there is room; 0: not known. */
+/* Memory may grow by the wall clock. Windows slow the program, but not such growth. So a net second
+ * in a window shows more of this growth than a net second outside. To correct this, multiplies live
+ * by the factor by_clock. This factor has the same relative error as the growth. most: upper limit
+ * of live bytes; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;

@@ -116,12 +116,12 @@ struct session_options {
 	 * max_overhead, max_overhead counts. */
 	double max_steady_overhead;
 	/* Did the user give the limit? If so, session__open() fails when the limit cannot be kept.
-	 * If not, the run goes on without a limit in this case. But where perf uprobes cannot keep
-	 * the limit, session__open() fails even if the user gave none. */
+	 * If not, the run goes on without a limit in this case. But if it is perf uprobes that
+	 * cannot keep the limit, session__open() fails even if the user gave none. */
 	bool overhead_given;
-	/* Where probes are in all processes (with a selection, or with more than SESSION_SEPARATE
-	 * pids): share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. It is
-	 * used only together with max_overhead. */
+	/* Share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. It counts only
+	 * if probes are in the code of all processes: with a selection, or with more than
+	 * SESSION_SEPARATE pids. It is used only together with max_overhead. */
 	double max_host_overhead;
 	/* Tracing in windows may cost a favoured process this share of its CPU time, 0..1. If
 	 * max_overhead is larger, max_overhead counts. 0: session__favour() favours no process. */
