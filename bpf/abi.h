@@ -566,8 +566,8 @@ struct abi_process {
 	__u32 pad;
 };
 
-/* At most so many processes with abi_process.borrowed at a time. Those that have ended count until
- * user space has read this. */
+/* At most so many processes with abi_process.borrowed at a time. A process that has called exec or
+ * has ended still counts until user space has read its entry. */
 #define ABI_MAX_BORROWERS 16384
 
 /* A process with abi_process.borrowed. The entry stays until user space has read that the process
@@ -671,8 +671,8 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr;	/* abi_func.vaddr of the function: no function hands over to itself */
-	__u64 inner_sp; /* sp of the last call inside this one, if its function may hand over, too;
-			 * 0: none */
+	__u64 inner_sp; /* sp of the last inner call into a function that may hand over, too; 0:
+			 * there was none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
 	/* The last call into a function that is WRAPS_BY_STACK; pool_sp 0: none. */

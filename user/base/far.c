@@ -33,7 +33,7 @@
 #define START_MS   2000
 #define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
 #define SLOW_SHARE 0.25	   /* slow answers may take at most this share of the time */
-#define BURST_MS   5000	   /* most time that slow answers may take at once */
+#define BURST_MS   5000	   /* at most so much unused time of SLOW_SHARE is saved for later */
 #define HURRIED_MS 200	   /* instead of BURST_MS while is_hurried */
 
 struct request {

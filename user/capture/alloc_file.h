@@ -83,7 +83,9 @@ struct alloc_file {
 	/* the user's first, then the markers */
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
-	bool known; /* at least one part is that of a family with a malloc */
+	/* at least one part belongs to a family of alloc_families that is not a pool (its home is
+	 * below HOME_POOL) */
+	bool known;
 	/* The family (static) of a pool in the file whose calls cannot be seen, because the
 	 * compiler has copied the pool's functions into their callers, and not all copies are
 	 * known. NULL: there is no such pool. */

@@ -243,8 +243,9 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* The keeper keeps all signals blocked. Its end sends memtrace no signal, so no wait() for
-	 * another child returns the keeper. */
+	/* The keeper keeps all signals blocked. clone() gets no number of a signal here. So
+	 * memtrace gets no signal when the keeper ends, and a wait() for another child does not
+	 * return the keeper. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);

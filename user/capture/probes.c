@@ -222,8 +222,8 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
-/* Notes that the kernel takes no probe on a function. `point` NULL: on a ret instruction of a
- * function that may throw. 0 or -ENOMEM. */
+/* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
+ * instruction of a function that may throw. 0 or -ENOMEM. */
 static int note_refusal(struct capture *c, const struct allocator *a,
 			const struct alloc_point *point, bool whole, int reason)
 {

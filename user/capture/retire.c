@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Takes the records of processes that have ended out of the kernel's tables, because a machine
- * starts more processes than the tables have room for.
+/* Removes from the kernel's tables the records of processes that have ended. A machine starts more
+ * processes than the tables have room for.
  *
  * Stacks have no owner. When addresses are laid out at random, each process has stacks of its own;
  * but a child shares the stacks of the parent that forked it. So a stack is removed when no site

@@ -154,8 +154,8 @@ int draft__site(struct draft *draft, const uint64_t *addrs, size_t n, size_t *re
 		return rc;
 	if (profile->n_locations > draft->limits->locations)
 		return draft__refuse(draft, "more addresses than any profile has");
-	/* the memory of the stack as the key of its site: its addresses, and two slots, because
-	 * half of the table's slots stay empty */
+	/* the memory that the stack takes in draft->stacks: its addresses, and two slots, because
+	 * half of the slots stay empty */
 	if (draft__take(draft, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
 	    draft__take(draft, sizeof(*profile->sites)) ||
 	    draft__take(draft, n * sizeof(uint32_t)) ||

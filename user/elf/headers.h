@@ -57,11 +57,12 @@ struct elf_build_id {
 	unsigned char bytes[ELF_MAX_BUILD_ID];
 };
 
-/* Find the GNU build-id. The first function looks only at segments, as a process sees them. The
- * second looks at sections, and at segments only if the sections have none. The reason: the program
- * headers of a debug file may be copied from the program, and then they give places in the
- * program's file. At most 64 segments or sections of notes are looked at, and none larger than 64
- * KiB. ret->len is 0 if there is no build-id. */
+/* Find the GNU build-id. The first function looks only at segments: the file of a running program
+ * or library always has them. The second also serves debug files. It looks at sections, and at
+ * segments only if no section has a build-id. The reason: the segments of a debug file may be
+ * copied from the program, and then they give places in the program's file. At most 64 segments or
+ * sections of notes are looked at, and none larger than 64 KiB. ret->len is 0 if there is no
+ * build-id. */
 void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret);
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret);
 

@@ -59,7 +59,8 @@ struct path {
 struct found {
 	uint64_t from;		      /* as in struct event */
 	struct pymalloc_place proved; /* the instruction that completes the proof */
-	struct pymalloc_place best; /* proved, or a cheaper place that is always reached from it */
+	/* `proved`, or a cheaper place that is always reached from `proved` */
+	struct pymalloc_place best;
 };
 
 /* What the paths from one mention have shown. */

@@ -163,7 +163,8 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 
 /* For people: for each stack the ages of its objects when they were freed, and the ages of the
  * objects that still live. For a windowed run, the ages are estimated from survival. Rows descend
- * by objects allocated per second, because calls are the cost of short-lived objects. */
+ * by objects allocated per second, because short-lived objects cost time for each call, but hold
+ * little memory. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 

@@ -95,8 +95,8 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink);
  * The caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
-/* Returns the word before this sentence: "CONTRADICTION: ", or "note: " if there may be another
- * explanation. */
+/* Returns the word that goes before the sentence of contradiction_text(): "CONTRADICTION: ", or
+ * "note: " if there may be another explanation. */
 const char *contradiction_word(const struct contradiction *finding);
 
 /* Puts a line for each contradiction in the profile: `before`, the word, the sentence. 0, -ENOMEM

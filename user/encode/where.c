@@ -30,9 +30,10 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* called: the function of other code that the first frame called to get memory. innermost:
-	 * the last function of this chain of calls, nearest to the allocation; set only where it
-	 * adds something (story__tell_called()). NULL: none. Owned. */
+	/* How the first frame got memory: through functions of a library, the interpreter or the
+	 * runtime. called: the one of them that is shown. innermost: another one, nearer to the
+	 * allocation; set only if it tells more than `called` (story__tell_called()). NULL: there
+	 * is none. Both are owned. */
 	char *called, *innermost;
 	bool has_own;		    /* the first frame is the program's own */
 	enum frame_owner least_own; /* if has_own: owners from this one up count as own */
@@ -286,7 +287,7 @@ static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, s
 		       : rc;
 }
 
-/* Returns "parse x3" in about max columns. */
+/* Returns text like "parse x3", of about `max` columns. NULL: no memory. */
 static char *frame_text(const struct story_frame *frame, size_t max)
 {
 	_cleanup_free_ char *name = text_shorten(frame->name, frame->times > 1 ? max - 8 : max);
@@ -297,8 +298,8 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* Returns " (via std::string < std::map<..>::operator[])" in at most room columns. "" if nothing
- * was called or no useful text fits. NULL: no memory. */
+/* Returns text like " (via std::string < std::map<..>::operator[])", of at most `room` columns. ""
+ * if nothing was called or no useful text fits. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
 	static const char frame[] = " (via )";
@@ -324,8 +325,8 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
-/* If a story is too long for room, folds runs of frames without names, so that names after them are
- * shown. */
+/* If a story needs more than `room` columns, folds runs of frames without names, so that names
+ * after them are shown. */
 static int story__make_room(struct story *story, size_t room)
 {
 	size_t columns = 0;

@@ -17,7 +17,7 @@
 #define LARGE	     (64u << 10)
 #define PREFETCH     32	   /* words from the current one to the one that is prefetched */
 #define STEP_BLOCKS  128   /* blocks to visit between two calls of gentle__step() */
-#define AHEAD_BLOCKS 32768 /* most small blocks that are read ahead */
+#define AHEAD_BLOCKS 32768 /* at most so many small blocks are read ahead */
 
 /* A block of LARGE bytes or more, such as a hash table. */
 struct large {
@@ -227,7 +227,8 @@ static int read_roots(struct scanning *s, const struct roots *roots, enum root_k
 	return err;
 }
 
-/* Handles the words of a block that the window holds. */
+/* Handles n words of the block s->number. `words` points into s->window, the memory that was read
+ * last. */
 static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 {
 	struct reach *reach = s->reach;

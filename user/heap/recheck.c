@@ -327,8 +327,8 @@ static int collect(struct checking *c, uint32_t to)
 	return c->n_queue < EDGES_AT_ONCE ? 0 : flush_edges(c);
 }
 
-/* Adds the pointers between lost candidates, by the candidates' numbers. No edge leads from or to a
- * candidate that is not lost. */
+/* Fills c->to->edges with the pointers between lost candidates. Each candidate is named by its
+ * number (c->numbers). No edge leads from or to a candidate that is not lost. */
 static int find_edges(struct checking *c)
 {
 	int err = edges__init(&c->to->edges, c->numbers.n);

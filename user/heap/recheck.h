@@ -27,7 +27,7 @@
 
 struct image;
 
-/* most stale words that are listed; further ones count as pointers */
+/* at most so many stale words are listed; further ones count as pointers */
 #define RECHECK_STALE (1u << 20)
 
 /* A word in free memory that points to a candidate. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which scans a search for lost blocks makes: a full scan, and then rechecks until no block is
- * taken off the list of lost blocks any more. */
+/* Decides how a search for lost blocks goes on. First comes a full scan, then rechecks follow until
+ * they take no more blocks off the list of lost blocks. */
 #ifndef MEMTRACE_HEAP_ROUNDS_H
 #define MEMTRACE_HEAP_ROUNDS_H
 

@@ -11,7 +11,7 @@
 #include "base/vector.h"
 #include "heap/image.h"
 
-#define MAX_JUDGED (1 << 16) /* most words that are judged */
+#define MAX_JUDGED (1 << 16) /* at most so many words are judged */
 #define NO_TYPE	   UINT32_MAX
 #define WINDOW	   (256u << 10)
 

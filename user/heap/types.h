@@ -16,7 +16,7 @@
 
 struct image;
 
-#define TYPES_MAX 4096 /* most classes that are counted */
+#define TYPES_MAX 4096 /* at most so many classes are counted */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {

@@ -22,9 +22,9 @@
 
 #define WHY_APART_S   0.5
 #define WHY_MAX_ADDRS 4096
-#define WHY_MAX_PATHS 1000	 /* most blocks whose paths are reported */
-#define WHY_MAX_TYPES 1024	 /* most classes of blocks on paths; further classes have no name */
-#define WHY_MAX_LOST  (4u << 20) /* most lost blocks on the list; further ones are only counted */
+#define WHY_MAX_PATHS 1000	 /* at most so many paths are reported */
+#define WHY_MAX_TYPES 1024	 /* at most so many classes of blocks on paths have names */
+#define WHY_MAX_LOST  (4u << 20) /* at most so many lost blocks are listed; others are counted */
 
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
@@ -131,8 +131,8 @@ struct why {
 	size_t n_groups;
 	struct why_path *paths; /* of some of the held blocks that were asked for */
 	size_t n_paths;
-	/* C++ classes of blocks on the paths: their `vtable` is the `word` of a step; counts are
-	 * not set */
+	/* C++ classes of the blocks on the paths. A step (heap/paths.h) belongs to the class whose
+	 * `vtable` equals the step's `word`. The counts of struct census_type are not set. */
 	struct census_type *types;
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */

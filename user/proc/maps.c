@@ -405,7 +405,7 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-/* A mapping whose file mt-files is asked to open. */
+/* What the helper process mt-files (base/far.h) is told: open the file of this mapping. */
 struct mapped {
 	pid_t pid;
 	uint64_t start, end;

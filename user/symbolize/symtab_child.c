@@ -143,7 +143,7 @@ static bool find_table(Elf *elf, GElf_Word type, struct table *ret)
 	return ret->names;
 }
 
-/* Returns the `size` bytes at vaddr. NULL: they are not all in one segment and in the file. */
+/* Returns the `size` bytes at vaddr. NULL: no segment has all of them in the file. */
 static Elf_Data *data_at(const struct content *content, Elf *elf, uint64_t vaddr, uint64_t size,
 			 Elf_Type type)
 {

@@ -7,7 +7,7 @@
 
 /* By site of the later profile: objects and bytes. Owned. */
 struct gains {
-	double (*allocated)[2]; /* never negative: estimates of windows that go down are 0 */
+	double (*allocated)[2]; /* never negative: if an estimate has gone down, the gain is 0 */
 	double (*live)[2];	/* negative if live memory has shrunk */
 };
 

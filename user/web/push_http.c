@@ -204,7 +204,7 @@ static enum push_result result_of(const struct attempt *a, CURLcode code, long s
 		return a->sent ? PUSH_RESULT_UNKNOWN : PUSH_RESULT_CONNECTION;
 	if (status >= 200 && status < 300)
 		return PUSH_RESULT_SENT;
-	/* what OTLP's specification lets be tried again */
+	/* OTLP's specification allows another try after these statuses */
 	return status == 429 || (status >= 502 && status <= 504) ? PUSH_RESULT_BUSY
 								 : PUSH_RESULT_REFUSED;
 }
