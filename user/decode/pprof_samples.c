@@ -299,9 +299,7 @@ static struct estimate live_of(const struct samples *samples)
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
 		/* the samples of a stack's threads lack this label */
-		live.most = labels->most > 0	 ? labels->most
-			    : samples->file->own ? 0
-						 : samples->profile->windows.heap_mapped_bytes;
+		live.most = labels->most;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 

@@ -53,7 +53,7 @@ static void only_live(struct profile *profile)
 	}
 	profile->no_allocated = true;
 	profile->growth.stacks_known = false;
-	profile->peak.known = false;
+	profile->peak = (struct profile_peak){};
 	profile->life = (struct profile_life){};
 	memset(profile->survival_age_s, 0, sizeof(profile->survival_age_s));
 }
