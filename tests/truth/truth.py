@@ -10,7 +10,7 @@ usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]  make truth NAME=V
        tests/truth/truth.py tables [FILE]                      make truth-tables: into FILE
                                                                (docs/windows.md)
 
-  SET=develop,judge,crowd  sets of cases     ONLY=redis_new,cache_*  cases (shell patterns)
+  SET=develop,judge,crowd,python  sets of cases  ONLY=redis_new,cache_*  cases (shell patterns)
   RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
   RESULTS=FILE       another file of results
   COMMIT=ID          (tables) runs of that commit (default: the last run's)
@@ -44,6 +44,7 @@ from judge import growth_between, judge, rows_of  # noqa: E402,F401
 from account import MOST_GAP_S, Watch  # noqa: E402
 import crowd  # noqa: E402
 import parts  # noqa: E402
+import pythons  # noqa: E402
 import servers  # noqa: E402
 import synthetic  # noqa: E402
 
@@ -51,7 +52,8 @@ RESULTS = os.path.join(ROOT, "build", "truth", "results.jsonl")
 TWINS = os.path.join(ROOT, "build", "truth", "twins.json")
 MOST_LOST = 1e-4  # events that a twin may lose, per operation
 SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP},
-        "judge": {**synthetic.JUDGE, **servers.JUDGE}, "crowd": crowd.CASES}
+        "judge": {**synthetic.JUDGE, **servers.JUDGE}, "crowd": crowd.CASES,
+        "python": pythons.PYTHON}
 
 
 # --- one run ---
@@ -342,7 +344,7 @@ def run_all(settings, memtrace):
 
 
 def main():
-    settings = {"SET": "develop,judge,crowd", "ONLY": "*", "RUNS": "4", "SECONDS": "40",
+    settings = {"SET": "develop,judge,crowd,python", "ONLY": "*", "RUNS": "4", "SECONDS": "40",
                 "JOBS": "1", "RESULTS": RESULTS, "COMMIT": ""}
     words, memtrace = sys.argv[1:], harness.MEMTRACE
     if "--memtrace" in words:
