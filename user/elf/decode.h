@@ -36,8 +36,9 @@ size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 /* Returns the number of a general register, which may be named whole or in part. 1 to 6 are rdi,
  * rsi, rdx, rcx, r8 and r9; 7 to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other
  * register. */
-#define DECODE_RBP 15
-#define DECODE_RSP 16
+#define DECODE_ARGUMENTS 6 /* registers 1 to 6 hold the arguments of a function */
+#define DECODE_RBP	 15
+#define DECODE_RSP	 16
 unsigned int decode__register(unsigned int reg);
 
 /* Does an instruction (X86_INS_...) only read its last (AT&T: destination) operand? Capstone does

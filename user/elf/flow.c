@@ -7,6 +7,8 @@
 
 #include "base/vector.h"
 
+#define FIRST_PRESERVED 10 /* rbx, r12 to r15, rbp and rsp: decode__register() */
+
 static const struct flow_place nowhere;
 
 int flow__open(struct flow *flow, const struct elf_image *image)
@@ -182,13 +184,43 @@ static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_re
 	if (cs_regs_access(flow->decoder.handle, insn, read, &n_read, written, &n_written))
 		return -ENOEXEC;
 	if (x86->op_count && x86->operands[x86->op_count - 1].type == X86_OP_REG &&
-	    !decode__only_compares(insn->id))
+	    !decode__only_compares(insn->id) && insn->id != X86_INS_PUSH)
 		written[n_written++] = (uint16_t)x86->operands[x86->op_count - 1].reg;
 	for (uint8_t i = 0; i < n_written; i++) {
 		unsigned int reg = decode__register(written[i]);
 
 		if (reg && make_value(flow, nowhere, &registers->of[reg]))
 			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Follows the stack pointer through a push, a pop, and a call that returns. before: the stack
+ * pointer before it. 0 or -ENOMEM. */
+static int follow_stack(struct flow *flow, const cs_insn *insn, struct flow_value before,
+			struct flow_registers *registers, struct flow_effect *effect)
+{
+	const cs_x86_op *op = &insn->detail->x86.operands[0];
+
+	if (insn->id == X86_INS_CALL || insn->id == X86_INS_RET)
+		registers->of[DECODE_RSP] = before;
+	if (insn->detail->x86.op_count != 1 || op->size != 8)
+		return 0;
+	if (insn->id == X86_INS_PUSH) {
+		before.off -= 8;
+		effect->pushed = (struct flow_place){before, insn->address, false, 8};
+		if (!value_of(op, registers, &effect->pushed_value) &&
+		    make_value(flow, nowhere, &effect->pushed_value))
+			return -ENOMEM;
+		registers->of[DECODE_RSP] = before;
+	} else if (insn->id == X86_INS_POP) {
+		effect->popped = (struct flow_place){before, insn->address, false, 8};
+		if (make_value(flow, effect->popped, &effect->popped_value))
+			return -ENOMEM;
+		if (is_register(op))
+			registers->of[decode__register(op->reg)] = effect->popped_value;
+		before.off += 8;
+		registers->of[DECODE_RSP] = before;
 	}
 	return 0;
 }
@@ -202,6 +234,7 @@ static void find_next(const cs_insn *insn, const uint8_t *opcode, size_t len,
 		/* indirect branches, and all other instructions that end or leave the code */
 		if (opcode[0] == 0xff && (opcode[1] >> 3 & 7) >= 2 && (opcode[1] >> 3 & 7) <= 5)
 			effect->next = FLOW_END;
+		effect->calls = effect->next == FLOW_END && insn->id == X86_INS_CALL;
 		if (insn->id == X86_INS_RET || insn->id == X86_INS_HLT ||
 		    insn->id == X86_INS_INT3 || insn->id == X86_INS_UD2 ||
 		    insn->id == X86_INS_SYSCALL)
@@ -212,6 +245,7 @@ static void find_next(const cs_insn *insn, const uint8_t *opcode, size_t len,
 	effect->next = opcode[0] == 0xe8			? FLOW_END
 		       : opcode[0] == 0xeb || opcode[0] == 0xe9 ? FLOW_JUMP
 								: FLOW_BRANCH;
+	effect->calls = effect->next == FLOW_END;
 }
 
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
@@ -220,7 +254,7 @@ int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registe
 	uint8_t code[MAX_INSN_LEN + 5] = {0}; /* zeroes behind the end */
 	long len = elf_image__read_code(flow->image, vaddr, code, MAX_INSN_LEN);
 	const cs_insn *insn = flow->decoder.insn;
-	struct flow_value result;
+	struct flow_value result, stack = registers->of[DECODE_RSP];
 	bool known;
 	int rc;
 
@@ -236,8 +270,22 @@ int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registe
 		return rc;
 	if (known && is_register(&insn->detail->x86.operands[1]))
 		registers->of[decode__register(insn->detail->x86.operands[1].reg)] = result;
+	rc = follow_stack(flow, insn, stack, registers, ret);
+	if (rc)
+		return rc;
 	find_next(insn, insn->bytes + flow->decoder.opcode_off,
 		  insn->size - flow->decoder.opcode_off, ret);
 	ret->len = insn->size;
+	return 0;
+}
+
+int flow__return(struct flow *flow, const struct flow_registers *before,
+		 struct flow_registers *registers)
+{
+	for (unsigned int i = 1; i <= DECODE_RSP; i++) {
+		registers->of[i] = before->of[i];
+		if (i < FIRST_PRESERVED && make_value(flow, nowhere, &registers->of[i]))
+			return -ENOMEM;
+	}
 	return 0;
 }

@@ -46,8 +46,12 @@ struct flow_effect {
 	struct flow_place load, store;
 	struct flow_value loaded, stored; /* unknown if the instruction moves only a part
 					   * of a register */
+	/* what a push or a pop does to the stack, which is not in `load` and `store` */
+	struct flow_place pushed, popped;
+	struct flow_value pushed_value, popped_value;
 	/* FLOW_END: a call, or anything else that leaves the path */
 	enum flow_next next;
+	bool calls;	 /* FLOW_END: a call. target 0: it is not known which function is called */
 	uint64_t target; /* of a branch or jump */
 	size_t len;	 /* of the instruction */
 };
@@ -72,6 +76,11 @@ int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_regis
  * does not decode; -ENOMEM. */
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
+
+/* Follows a call to its return: registers that functions preserve (System V ABI) keep their values,
+ * the others hold new unknown values. before: the registers before the call. 0 or -ENOMEM. */
+int flow__return(struct flow *flow, const struct flow_registers *before,
+		 struct flow_registers *registers);
 
 /* Returns the place from which the value was loaded. `bytes` is 0 if this very value was not
  * loaded, even if it is at a known distance from a loaded value. */

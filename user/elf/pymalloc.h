@@ -2,8 +2,8 @@
 /* Finds the copies of CPython's small-object allocator in code that was built with -flto, and the
  * places where probes see each block that it gives out or takes back.
  *
- * Source: Objects/obmalloc.c of CPython 3.10 and 3.11. Blocks of up to 512 bytes lie in pools, each
- * of which begins with a header:
+ * Source: Objects/obmalloc.c of CPython 3.10, 3.11 and 3.13. Blocks of up to 512 bytes lie in
+ * pools, each of which begins with a header:
  *
  *	 0  uint32 ref.count	 blocks in use
  *	 8  block *freeblock	 head of the list of free blocks, linked by their first word
@@ -26,7 +26,14 @@
  * Code that takes a block back must look up in the radix tree arena_map_root if the block lies in
  * an arena. So each mention of these two variables in the code must be explained. Within a few
  * dozen instructions, it must lead to one of the above, or to code that does something else: lists
- * or registers pools, or asks for a block's size. */
+ * or registers pools, or asks for a block's size.
+ *
+ * From 3.13 on, both are parts of a state (struct _obmalloc_state: usedpools at its beginning). The
+ * pointer PyInterpreterState.obmalloc leads to it, and all code gets it from there (get_state()).
+ * So each mention of this pointer's offset must be explained: the state is followed until nothing
+ * holds it, and each lookup of a pool or an arena in it must lead to one of the above. The offset
+ * is learnt from _PyObject_Free. At an indirect jump the state is taken to be of no use any more:
+ * compilers keep it only within an inlined copy. */
 #ifndef MEMTRACE_ELF_PYMALLOC_H
 #define MEMTRACE_ELF_PYMALLOC_H
 

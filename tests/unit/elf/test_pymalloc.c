@@ -21,12 +21,24 @@ static const char source[] =
 	"#define FUNCTION(n) .globl n; .type n, @function; n: .cfi_startproc;\n"
 	"#define END .cfi_endproc\n"
 	"#define HERE(n) .globl here_##n; .type here_##n, @function; here_##n:\n"
-	"#ifdef PIE\n"
+	/* STATE: as in 3.13. r10 points to the thread, to which the interpreter belongs. */
+	"#ifdef STATE\n"
+	"#define LOAD mov 16(%r10), %r9; mov 0x2a30(%r9), %r9;\n"
+	"#define POOLS(index, to) LOAD mov (%r9,index,8), to\n"
+	"#define ARGUMENT mov %r9, %rdi;\n"
+	"#define POOLS_OF_ARGUMENT(index, to) mov (%rdi,index,8), to\n"
+	"#define NODE(index, to) LOAD mov 0x448(%r9,index,8), to\n"
+	"#define PAIRS 0\n"
+	"#elif defined(PIE)\n"
 	"#define POOLS(index, to) lea usedpools(%rip), to; mov (to,index,8), to\n"
 	"#define NODE(index, to) lea tree(%rip), to; mov (to,index,8), to\n"
 	"#else\n"
 	"#define POOLS(index, to) mov usedpools(,index,8), to\n"
 	"#define NODE(index, to) mov tree(,index,8), to\n"
+	"#endif\n"
+	"#ifndef STATE\n"
+	"#define ARGUMENT\n"
+	"#define POOLS_OF_ARGUMENT POOLS\n"
 	"#endif\n"
 	"#ifndef PAIRS\n"
 	"#define PAIRS 32\n"
@@ -42,12 +54,13 @@ static const char source[] =
 	"5: test %rcx, %rcx; HERE(alloc) je 2f; ret\n"
 	"2: mov 40(%rdx), %r8d; mov %r8d, %ecx; add %rdx, %rcx; mov %rcx, 8(%rdx)\n"
 	"movq $0, (%rcx); ret\n"
-	"3: call new; ret\n"
+	"3: ARGUMENT call new; ret\n"
 	"#ifdef BULK\n .rept BULK; .byte 0xe9; .long 0; .endr; ret\n#endif\n"
 	"#ifdef LATE_SIDE_WAY\n jmp 5b\n#endif\n END\n"
 	/* allocate_from_new_pool */
 	"FUNCTION(new) push %rbx; mov 8(%rbx), %rax; lea (%rbp,%rbp,1), %edx\n"
-	"POOLS(%rdx, %rdx); movq %rdx, %xmm0; punpcklqdq %xmm0, %xmm0; movups %xmm0, 16(%rax)\n"
+	"POOLS_OF_ARGUMENT(%rdx, %rdx); movq %rdx, %xmm0\n"
+	"punpcklqdq %xmm0, %xmm0; movups %xmm0, 16(%rax)\n"
 	"movq %rax, %xmm0; punpcklqdq %xmm0, %xmm0; movups %xmm0, 16(%rdx)\n"
 	"movl $1, (%rax); cmp %ecx, %ebp; je 1f; mov %ebp, 36(%rax); lea 48(%rax), %rbx\n"
 	"mov %ebp, 40(%rax); mov %ecx, 44(%rax); HERE(first) mov %rdx, 8(%rax)\n"
@@ -80,6 +93,34 @@ static const char source[] =
 	/* arena_map_mark_used */
 	"FUNCTION(mark) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov %ecx, (%rdx,%rax,8); ret\n"
 	"END\n"
+	"#ifdef STATE\n"
+	"FUNCTION(other) ret; END\n"
+	/* the stack keeps the state across a call */
+	"FUNCTION(spill) LOAD mov %r9, 8(%rsp); xor %r9d, %r9d; call other; mov 8(%rsp), %rbx\n"
+	"mov (%rbx,%rax,8), %rdx; mov 8(%rdx), %r13; addl $1, (%rdx); mov (%r13), %rcx\n"
+	"mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(spill) je 2f; 2: ret; END\n"
+	"FUNCTION(push) LOAD push %r9; xor %r9d, %r9d; call other; pop %rbx\n"
+	"mov (%rbx,%rax,8), %rdx; mov 8(%rdx), %r13; addl $1, (%rdx); mov (%r13), %rcx\n"
+	"mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(push) je 2f; 2: ret; END\n"
+	/* a register that is preserved keeps it, and a second block is given out */
+	"FUNCTION(twice) LOAD mov %r9, %rbp; mov (%rbp,%rax,8), %rdx; mov 8(%rdx), %r13\n"
+	"mov (%r13), %rcx; mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(twice) je 2f; 2: call other\n"
+	"mov (%rbp,%rax,8), %rdx; mov 8(%rdx), %r13; mov (%r13), %rcx; mov %rcx, 8(%rdx)\n"
+	"test %rcx, %rcx; HERE(second) je 3f; 3: ret; END\n"
+	/* no register holds the block any more when the proof is complete */
+	"FUNCTION(early) LOAD mov (%r9,%rax,8), %rax; mov 8(%rax), %rdi; addl $1, (%rax)\n"
+	"mov %rdi, (%rsp); HERE(early) mov (%rdi), %rdi; 1: mov %rdi, 8(%rax); ret\n"
+	"#ifdef EARLY_SIDE_WAY\n jmp 1b\n#endif\n END\n"
+	/* a cache of the process's own, which looks like a pool */
+	"FUNCTION(list) mov 0x100(%r15), %rdx; mov %rdx, (%rdi); mov %rdi, 0x100(%r15); ret\n"
+	"END\n"
+	"#ifdef LEA\nFUNCTION(lea) lea 0x2a30(%rax), %rdx; ret; END\n#endif\n"
+	"#ifdef STORED\nFUNCTION(stored) LOAD mov %r9, (%rdi); ret; END\n#endif\n"
+	"#ifdef MOVED\nFUNCTION(moved) LOAD mov %r9, 8(%rsp); and $-32, %rsp; ret; END\n#endif\n"
+	"#ifdef LOOKUP\nFUNCTION(lookup) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx\n"
+	"mov (%rdx,%rax,8), %r8d; ret; END\n#endif\n"
+	"#ifdef LONG\nFUNCTION(long) LOAD .rept 5000; nop; .endr; ret; END\n#endif\n"
+	"#endif\n"
 	"FUNCTION(_start) ret\n"
 	"#ifdef MORE\n POOLS(%rax, %rdx); mov (%rdx), %rax; ret\n#endif\n"
 	"#ifdef MORE_TREE\n NODE(%rax, %rdx); mov (%rdx), %rax; ret\n#endif\n END\n"
@@ -142,6 +183,32 @@ static void finds_all(void **state)
 	check_all("-static-pie -DPIE");
 }
 
+/* From 3.13 on, a pointer in the interpreter leads to the pools. */
+static void finds_all_of_a_state(void **state)
+{
+	struct elf_image *image = make("-no-pie -static -DSTATE");
+	struct pymalloc found;
+
+	(void)state;
+	if (pymalloc__find(image, symbol(image, "give"), &nobody, &found))
+		fail_msg("%s", found.why);
+	assert_string_equal(found.why, "");
+	check_place(image, &found, "here_alloc", 12, 3, true);
+	check_place(image, &found, "here_first", 10, 7, false);
+	check_place(image, &found, "here_again", 10, 7, false);
+	check_place(image, &found, "here_give", 1, 0, true);
+	check_place(image, &found, "here_spill", 12, 3, true);
+	check_place(image, &found, "here_push", 12, 3, true);
+	check_place(image, &found, "here_twice", 12, 3, true);
+	check_place(image, &found, "here_second", 12, 3, true);
+	check_place(image, &found, "here_early", 1, 7, false);
+	assert_int_equal(found.n, 9);
+	assert_int_equal(found.n_arena_code, 1);
+	assert_int_equal(found.arena_code[0].start, symbol(image, "new"));
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
 static void refuses(const char *options, const char *why)
 {
 	struct elf_image *image = make(options);
@@ -179,6 +246,18 @@ static void all_or_nothing(void **state)
 	refuses("-no-pie -static -DPOOL_AGAIN=%r9", "the tree of arenas");
 	refuses("-no-pie -static -DPAIRS=31", "usedpools");
 	refuses("-no-pie -static -Wl,--no-eh-frame-hdr", "eh_frame_hdr");
+}
+
+static void all_or_nothing_of_a_state(void **state)
+{
+	(void)state;
+	refuses("-no-pie -static -DSTATE -DMORE", "with a pool");
+	refuses("-no-pie -static -DSTATE -DLOOKUP", "with a pool");
+	refuses("-no-pie -static -DSTATE -DLEA", "the address of its state");
+	refuses("-no-pie -static -DSTATE -DSTORED", "its state is stored");
+	refuses("-no-pie -static -DSTATE -DMOVED", "the stack moves");
+	refuses("-no-pie -static -DSTATE -DLONG", "too long");
+	refuses("-no-pie -static -DSTATE -DEARLY_SIDE_WAY", "a branch leads to");
 }
 
 /* If a branch leads to the place past the instructions that prove the block, the probe moves. If
@@ -253,7 +332,9 @@ int main(void)
 	const struct CMUnitTest list[] = {
 		cmocka_unit_test(finds_all),
 		cmocka_unit_test(finds_a_block_with_two_names),
+		cmocka_unit_test(finds_all_of_a_state),
 		cmocka_unit_test(all_or_nothing),
+		cmocka_unit_test(all_or_nothing_of_a_state),
 		cmocka_unit_test(no_way_from_the_side),
 		cmocka_unit_test(others_can_work_meanwhile),
 	};

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to the search for copies of pymalloc: pymalloc.c finds where the code mentions the pools
+ * and asks what the code does with them, pymalloc_walk.c follows the paths from there, and
+ * pymalloc_path.c tells what a path shows. */
+#ifndef MEMTRACE_ELF_PYMALLOC_INTERNAL_H
+#define MEMTRACE_ELF_PYMALLOC_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/flow.h"
+#include "elf/functions.h"
+#include "elf/pymalloc.h"
+
+#define PYMALLOC_CLASSES    32 /* size classes: 16 to 512 bytes */
+#define PYMALLOC_PAIR_BYTES 16 /* bytes of usedpools for each class */
+
+#define MAX_DECODED 1000000 /* instructions that are decoded, at most */
+#define MAX_PATH    48	/* instructions of a path, at most; by state: until a lookup is explained */
+#define MAX_STORES  12	/* stores of a path that are remembered, at most */
+#define MAX_RECENT  8	/* instructions of a path that are remembered */
+#define MAX_SLOTS   4	/* places on the stack that hold the state, at most */
+#define MAX_LOOKUPS 32	/* lookups on all paths from one mention, at most */
+#define MAX_CALLEES 512 /* functions that may get the state as an argument, at most */
+#define MAX_WINDOW  96	/* bytes from the proof's beginning to the place, at most */
+
+#define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most */
+#define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
+
+struct store {
+	struct flow_value at, value;
+	uint64_t vaddr; /* of the instruction */
+	uint8_t bytes;
+};
+
+/* A block that a path gives out or takes back. */
+struct event {
+	struct flow_value block, pool;
+	bool gives;
+	uint64_t from; /* vaddr of the instruction that begins the proof */
+};
+
+struct path {
+	struct flow_registers registers;
+	struct flow_value pool; /* what was loaded from usedpools */
+	uint64_t vaddr;
+	uint32_t n_insns, n_stores, n_recent;
+	struct store stores[MAX_STORES]; /* the last ones, in a ring */
+	/* The rest is used with a state only. */
+	struct flow_value state;	    /* FLOW_NUMBER: not loaded yet */
+	struct flow_value slots[MAX_SLOTS]; /* where the stack holds it; FLOW_NUMBER: unused */
+	struct recent {			    /* the last instructions, in a ring */
+		uint64_t vaddr;
+		struct flow_registers registers; /* before the instruction */
+	} recent[MAX_RECENT];
+	uint32_t lookups; /* those that are not explained yet: bit i is shown.lookups[i] */
+	/* value of n_insns up to which they may be explained; 0: there are none, or this path does
+	 * not explain them any more */
+	uint32_t due;
+};
+
+/* Places for a probe that sees an event. */
+struct found {
+	uint64_t from; /* as in struct event */
+	/* The instruction that completes the proof. Only its vaddr is set if no register holds the
+	 * block there. */
+	struct pymalloc_place proved;
+	/* `proved`, or a cheaper place that is always reached from `proved`, or a place between
+	 * `from` and `proved` where a register holds the block */
+	struct pymalloc_place best;
+};
+
+/* What the paths from one mention have shown. */
+struct shown {
+	bool given, first_given, taken_back; /* an event of this kind was found */
+	/* a block was given from a pool that had no block in use */
+	bool reused;
+	bool listed;	 /* a pool joins a list of usedpools */
+	bool registered; /* an arena joins the tree, or leaves it */
+	bool asked_size;
+	/* With a state: each place where a path looks up a pool or an arena in it, and whether some
+	 * path from there shows what for. */
+	struct lookup {
+		uint64_t vaddr;
+		bool explained;
+	} lookups[MAX_LOOKUPS];
+	unsigned int n_lookups;
+	bool unfinished; /* a path was too long */
+};
+
+struct finder {
+	struct flow flow;
+	struct functions functions;
+	/* Up to 3.11: the variables usedpools, and arena_map_root (0: not known yet). With a state:
+	 * offsets in it. */
+	uint64_t table, table_end, tree;
+	/* From 3.13 on: the offset of the pointer to the state in struct _is, the interpreter; 0:
+	 * there is no state */
+	uint64_t state_off;
+	struct callee {
+		uint64_t vaddr;
+		unsigned int reg; /* argument that may be the state: decode__register() */
+	} callees[MAX_CALLEES];
+	size_t n_callees;
+	struct shown shown;
+	bool any_first;	   /* some code that begins a pool was found */
+	uint64_t side_way; /* target of a branch that bypasses a proof; 0: none */
+	struct path *paths;
+	size_t n_paths, n_steps, n_decoded;
+	/* what walks with a state have seen: hashes of places and knowledge, 0: unused */
+	uint64_t *seen;
+	size_t n_seen, n_walks;
+	struct found *found; /* ascending by best.vaddr */
+	size_t n_found;
+	struct pymalloc_meanwhile meanwhile;
+	size_t n_slice; /* units of work since meanwhile.fn was called */
+	struct pymalloc *ret;
+};
+
+/* Counts `amount` units of work (pymalloc.c). Calls meanwhile.fn after each slice of work. */
+void finder__work(struct finder *finder, size_t amount);
+#define DECODE_WORK 16 /* units of work to decode an instruction */
+
+/* Notes why the copies are not known. Returns -ENOTSUP. */
+int __attribute__((format(printf, 2, 3)))
+finder__refuse(struct finder *finder, const char *fmt, ...);
+
+/* Is the access the last of three that look up an address in the tree? The first reads root[i],
+ * which points to a node. The second reads an entry of this node, which points to another node. The
+ * third is in this other node. *ret_root: where root is. */
+bool path__looks_up(const struct flow *flow, const struct flow_place *place,
+		    struct flow_value *ret_root);
+
+/* Notes that the path's lookups are explained. */
+void path__explain(struct finder *finder, const struct path *path);
+
+/* Has the path written a pointer to memory other than the stack? Then it does more than ask for a
+ * size. */
+bool path__has_stored(const struct path *path);
+
+/* Records a store on a path. before: the registers before it. 1: it shows the purpose of the path,
+ * or of its lookups. 0; negative errno. */
+int path__note_store(struct finder *finder, struct path *path, const struct flow_registers *before,
+		     const struct flow_effect *effect);
+
+/* Walks all paths from vaddr on, and fills in finder->shown. Each path ends where its purpose is
+ * known, or where it leaves the code. With a state, a path goes on as long as something holds the
+ * state. reg: the register that holds it at vaddr; 0: the instruction at vaddr loads it. 0 or
+ * negative errno. */
+int finder__walk(struct finder *finder, uint64_t vaddr, unsigned int reg);
+
+/* Were all paths walked? Only then does an explanation count. */
+bool finder__walked_all(const struct finder *finder);
+
+#endif
