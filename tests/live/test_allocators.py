@@ -13,6 +13,7 @@ from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expec
                      expect_words, kinds, losses, memtrace, need_tool, place, read_line, start,
                      test, test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
+from test_python import DEBIAN_13
 from test_sampled import Series
 from test_truth import check_calls, check_exact
 
@@ -402,42 +403,59 @@ input()
 """
 
 
+def trace_python(kind, command, setting):
+    """Traces a Python that holds objects. Returns memtrace's result, and how many blocks of its
+    pool Python itself counts."""
+    with contextlib.ExitStack() as stack:
+        target = start([*command, "-c", HOLD], env={**os.environ, "PYTHONMALLOC": setting})
+        stack.callback(end, target)
+        wait_until(
+            lambda: "/python3" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read() and
+            open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S",
+            "python3 waits")
+        tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off",
+                                            "--json", "-f", "none", "--probe-kind", kind))
+        print(file=target.stdin, flush=True)
+        blocks = int(read_line(target, target.stdout))
+        return tracer.stop(), blocks
+
+
+def check_pool(kind, *command):
+    """Perf uprobes are too slow for so many copies, and memtrace says so."""
+    result, blocks = trace_python(kind, command, "pymalloc")
+    profile = result.json()
+    if kind == "perf":
+        expect_words(result.err, "pymalloc of .*python3.* PYTHONMALLOC=malloc")
+        expect_words(profile["refused"], "pymalloc of .*python3.* PYTHONMALLOC=malloc")
+        return
+    expect_equal((losses(profile), profile.get("refused")), ({}, None),
+                 "losses, and what is not seen")
+    expect(blocks >= 6000, "blocks of the pool:", blocks)
+    expect(blocks <= profile["live_objects"] <= blocks + 50, "blocks, of", blocks,
+           profile["live_objects"])
+
+
 @test_each_kind(beside=True)
 def alloc_python_copied(kind):
     """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many
-    live blocks as sys.getallocatedblocks() says, and none that are freed. Perf uprobes are too slow
-    for so many copies, and memtrace says so. With PYTHONMALLOC=malloc it sees each object with
-    every kind of probe."""
+    live blocks as sys.getallocatedblocks() says, and none that are freed. With PYTHONMALLOC=malloc
+    it sees each object with every kind of probe."""
     python = need_tool("/usr/bin/python3")
-    for setting in ("pymalloc", "malloc"):
-        with contextlib.ExitStack() as stack:
-            target = start([python, "-c", HOLD], env={**os.environ, "PYTHONMALLOC": setting})
-            stack.callback(end, target)
-            wait_until(
-                lambda: "python3" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read() and
-                open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S",
-                "python3 waits")
-            tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1",
-                                                "--max-overhead", "off", "--json", "-f",
-                                                "none", "--probe-kind", kind))
-            print(file=target.stdin, flush=True)
-            blocks = int(read_line(target, target.stdout))
-            result = tracer.stop()
-        profile = result.json()
-        if setting == "pymalloc" and kind == "perf":
-            expect_words(result.err, "pymalloc of .*python3.* PYTHONMALLOC=malloc")
-            expect_words(profile["refused"], "pymalloc of .*python3.* PYTHONMALLOC=malloc")
-            continue
-        expect_equal((losses(profile), profile.get("refused")), ({}, None),
-                     "losses, and what is not seen")
-        if setting == "pymalloc":
-            expect(blocks >= 6000, "blocks of the pool:", blocks)
-            expect(blocks <= profile["live_objects"] <= blocks + 50, "blocks, of", blocks,
-                   profile["live_objects"])
-        else:
-            expect_equal(blocks, 0, "blocks of the pool")
-            expect(6000 <= profile["live_objects"] < 8100, "objects seen:", profile["live_objects"])
+    check_pool(kind, python)
+    result, blocks = trace_python(kind, [python], "malloc")
+    profile = result.json()
+    expect_equal((losses(profile), profile.get("refused")), ({}, None),
+                 "losses, and what is not seen")
+    expect_equal(blocks, 0, "blocks of the pool")
+    expect(6000 <= profile["live_objects"] < 8100, "objects seen:", profile["live_objects"])
 
+
+@test_each_kind(beside=True)
+def alloc_python_copied_debian_13(kind):
+    """The same for Debian 13's python3.13, whose interpreter has a pointer to its pools."""
+    if not os.path.exists(DEBIAN_13):
+        raise NotRunnable(f"{DEBIAN_13} is not there: scripts/fetch-libcs build/libcs")
+    check_pool(kind, "chroot", DEBIAN_13, "/usr/bin/python3.13")
 
 
 @test(beside=True)

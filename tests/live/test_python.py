@@ -12,8 +12,9 @@ from harness import (ROOT, NotRunnable, Tracer, end, expect, losses, memtrace, p
                      start, test, wait_until)
 
 PYTHON = "/usr/bin/python3"
-# a root directory: scripts/fetch-libcs
+# root directories: scripts/fetch-libcs
 DEBIAN_11 = os.path.join(ROOT, "build", "libcs", "bullseye", "python")
+DEBIAN_13 = os.path.join(ROOT, "build", "libcs", "trixie", "python")
 READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions whose frames are read
 
 
@@ -174,6 +175,13 @@ def python_stacks_debian_11():
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     return check_stacks(python="/usr/bin/python3.9", root=DEBIAN_11)
+
+
+@test(beside=True)
+def python_stacks_debian_13():
+    if not os.path.exists(DEBIAN_13):
+        raise NotRunnable(f"{DEBIAN_13} is not there: scripts/fetch-libcs build/libcs")
+    return check_stacks(python="/usr/bin/python3.13", root=DEBIAN_13)
 
 
 ARENAS = """
