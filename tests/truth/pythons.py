@@ -10,7 +10,7 @@ import tempfile
 
 from harness import NotRunnable
 from servers import Scripted, server
-from test_python import DEBIAN_11, other_pythons
+from test_python import DEBIAN_11, DEBIAN_13, other_pythons
 
 PROGRAM = '''
 import asyncio, collections, json, select, sys, threading, time
@@ -148,8 +148,8 @@ class Service(Scripted):
 
 
 def service(variant, python="/usr/bin/python3", root="", of=""):
-    case = server(f"python3{of}: a service that leaks 4,000 objects a second: {variant}", Service,
-                  {"kept": "remember"}, grows=["kept"])
+    what = f"python{of or 3}: a service that leaks 4,000 objects a second: {variant}"
+    case = server(what, Service, {"kept": "remember"}, grows=["kept"])
     if variant == "dicts":
         # Python keeps free dictionaries in a list. So most dictionaries that `remember` keeps are
         # blocks that the parser has allocated: only the sum of both has a truth.
@@ -162,6 +162,8 @@ def services():
              for variant in ("slots", "dicts", "threads", "asyncio", "generators", "numpy")}
     cases["python_39_slots"] = service("slots", "/usr/bin/python3.9", DEBIAN_11,
                                        " 3.9 of Debian 11")
+    cases["python_debian_13_slots"] = service("slots", "/usr/bin/python3.13", DEBIAN_13,
+                                              " 3.13 of Debian 13")
     for version, path in other_pythons().items():
         if version in ("3.12", "3.13"):
             cases[f"python_{version.replace('.', '')}_slots"] = service("slots", path,
