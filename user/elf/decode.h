@@ -37,6 +37,7 @@ size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
  * rsi, rdx, rcx, r8 and r9; 7 to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other
  * register. */
 #define DECODE_ARGUMENTS 6 /* registers 1 to 6 hold the arguments of a function */
+#define DECODE_RAX	 7
 #define DECODE_RBP	 15
 #define DECODE_RSP	 16
 unsigned int decode__register(unsigned int reg);

@@ -7,8 +7,6 @@
 
 #include "base/vector.h"
 
-#define FIRST_PRESERVED 10 /* rbx, r12 to r15, rbp and rsp: decode__register() */
-
 static const struct flow_place nowhere;
 
 int flow__open(struct flow *flow, const struct elf_image *image)
@@ -284,7 +282,7 @@ int flow__return(struct flow *flow, const struct flow_registers *before,
 {
 	for (unsigned int i = 1; i <= DECODE_RSP; i++) {
 		registers->of[i] = before->of[i];
-		if (i < FIRST_PRESERVED && make_value(flow, nowhere, &registers->of[i]))
+		if (i < FLOW_FIRST_PRESERVED && make_value(flow, nowhere, &registers->of[i]))
 			return -ENOMEM;
 	}
 	return 0;

@@ -15,7 +15,9 @@
 #include "elf/decode.h"
 #include "elf/image.h"
 
-#define FLOW_NUMBER 0 /* flow_value.id of a known number: off is the number */
+/* rbx, r12 to r15, rbp and rsp keep their values across calls: decode__register() */
+#define FLOW_FIRST_PRESERVED 10
+#define FLOW_NUMBER	     0 /* flow_value.id of a known number: off is the number */
 
 struct flow_value {
 	uint32_t id;

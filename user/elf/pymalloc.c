@@ -139,7 +139,7 @@ static int find_state(struct finder *f, uint64_t free_function)
 			effect.next == FLOW_JUMP ? effect.target : free_function + effect.len;
 	}
 	if (rc == -ENOMEM || !f->state_off)
-		return rc == -ENOMEM ? rc : -ENOTSUP;
+		return rc == -ENOMEM ? rc : -ENOTSUP; /* find_table() has said why */
 	f->table_end = PYMALLOC_CLASSES * PYMALLOC_PAIR_BYTES;
 	f->seen = calloc(PYMALLOC_SEEN, sizeof(*f->seen));
 	return f->seen ? 0 : -ENOMEM;
@@ -240,7 +240,7 @@ static int note_arena_code(struct finder *f, uint64_t vaddr)
 
 static int explain_table(struct finder *f, uint64_t vaddr)
 {
-	int rc = finder__walk(f, vaddr, 0);
+	int rc = finder__walk(f, vaddr, NULL);
 
 	f->any_first |= f->shown.first_given;
 	if (!rc && f->shown.first_given)
@@ -254,7 +254,7 @@ static int explain_table(struct finder *f, uint64_t vaddr)
 
 static int explain_tree(struct finder *f, uint64_t vaddr)
 {
-	int rc = finder__walk(f, vaddr, 0);
+	int rc = finder__walk(f, vaddr, NULL);
 
 	if (rc || ((f->shown.taken_back || f->shown.asked_size || f->shown.registered) &&
 		   finder__walked_all(f)))
@@ -282,7 +282,7 @@ static int explain_walk(struct finder *f, uint64_t vaddr)
 
 static int explain_state(struct finder *f, uint64_t vaddr)
 {
-	return finder__walk(f, vaddr, 0) ?: explain_walk(f, vaddr);
+	return finder__walk(f, vaddr, NULL) ?: explain_walk(f, vaddr);
 }
 
 /* Explains the functions that may get the state as an argument. Walks find more of them. */
@@ -290,9 +290,11 @@ static int explain_callees(struct finder *f)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < f->n_callees && !rc; i++)
-		rc = finder__walk(f, f->callees[i].vaddr, f->callees[i].reg)
-			     ?: explain_walk(f, f->callees[i].vaddr);
+	for (size_t i = 0; i < f->n_callees && !rc; i++) {
+		const struct callee callee = f->callees[i];
+
+		rc = finder__walk(f, callee.vaddr, &callee) ?: explain_walk(f, callee.vaddr);
+	}
 	return rc;
 }
 
@@ -389,13 +391,38 @@ static int give_places(struct finder *f)
 /* Explains all mentions of the variables (up to 3.11). */
 static int explain_variables(struct finder *f, uint64_t free_function)
 {
-	int rc = finder__walk(f, free_function, 0);
+	int rc = finder__walk(f, free_function, NULL);
 
 	if (!rc && !f->tree)
 		rc = finder__refuse(f, "its tree of arenas is not known (arena_map_root)");
 	finder__work(f, SLICE);
 	return rc ?: each_mention(f, f->table, f->table_end, explain_table)
 		     ?: each_mention(f, f->tree, f->tree + 8, explain_tree);
+}
+
+/* The main interpreter's state is a variable. Is the instruction one that gives its address to the
+ * interpreter, or compares it? */
+static int explain_main_state(struct finder *f, uint64_t vaddr)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86_op *to = &insn->detail->x86.operands[1];
+
+	if (decode__only_compares(insn->id) || (insn->id == X86_INS_MOV && to->type == X86_OP_MEM &&
+						(uint64_t)to->mem.disp == f->state_off))
+		return 0;
+	return finder__refuse(f, "what it does with its main state at %#llx is not known",
+			      (unsigned long long)vaddr);
+}
+
+/* Explains all mentions of the pointer to the state (from 3.13 on). */
+static int explain_mentions(struct finder *f)
+{
+	int rc = each_mention(f, f->state_off, f->state_off + 1, explain_state)
+			 ?: explain_callees(f);
+
+	return rc || !f->main_state ? rc
+				    : each_mention(f, f->main_state, f->main_state + f->tree,
+						   explain_main_state);
 }
 
 int pymalloc__find(const struct elf_image *image, uint64_t free_function,
@@ -413,12 +440,13 @@ int pymalloc__find(const struct elf_image *image, uint64_t free_function,
 		rc = finder__refuse(&f, "it has no table of functions (.eh_frame_hdr)");
 	if (!rc && (elf_image__code_span(image, &start, &end) || end - start > MAX_CODE))
 		rc = finder__refuse(&f, "its code is too large");
-	rc = rc ?: find_table(&f, image);
+	if (!rc) {
+		rc = find_table(&f, image);
+		if (rc == -ENOTSUP)
+			rc = find_state(&f, free_function);
+	}
 	if (!rc)
-		rc = explain_variables(&f, free_function);
-	else if (rc == -ENOTSUP && f.functions.n && !find_state(&f, free_function))
-		rc = each_mention(&f, f.state_off, f.state_off + 1, explain_state)
-			     ?: explain_callees(&f);
+		rc = f.state_off ? explain_mentions(&f) : explain_variables(&f, free_function);
 	if (!rc && !f.any_first)
 		rc = finder__refuse(&f, "how it begins a pool is not known");
 	rc = rc ?: check_places(&f);

@@ -28,12 +28,18 @@
  * dozen instructions, it must lead to one of the above, or to code that does something else: lists
  * or registers pools, or asks for a block's size.
  *
- * From 3.13 on, both are parts of a state (struct _obmalloc_state: usedpools at its beginning). The
- * pointer PyInterpreterState.obmalloc leads to it, and all code gets it from there (get_state()).
- * So each mention of this pointer's offset must be explained: the state is followed until nothing
- * holds it, and each lookup of a pool or an arena in it must lead to one of the above. The offset
- * is learnt from _PyObject_Free. At an indirect jump the state is taken to be of no use any more:
- * compilers keep it only within an inlined copy. */
+ * From 3.13 on, both are parts of a state (struct _obmalloc_state, which begins with usedpools).
+ * The pointer PyInterpreterState.obmalloc leads to it, and all code gets it from there
+ * (get_state()). So each mention of this pointer's offset must be explained. From there the
+ * state is followed until nothing holds it any more: through registers, the stack and calls, and
+ * into functions that get its address, or that of a part, as an argument. Each lookup of a pool
+ * or an arena in it must lead to one of the above. Code that computes another address from it,
+ * or keeps it where it is not followed, is refused. The offset is learnt from _PyObject_Free.
+ *
+ * This takes for granted that no code uses the state behind an indirect call that got it, behind
+ * a switch, in a register that the ABI does not preserve across calls (-fipa-ra), or by an
+ * address of a part that it had stored in memory. In inlined copies compilers have no reason for
+ * any of these. Test a new build by comparing with sys.getallocatedblocks(). */
 #ifndef MEMTRACE_ELF_PYMALLOC_H
 #define MEMTRACE_ELF_PYMALLOC_H
 
@@ -64,8 +70,9 @@ struct pymalloc {
 	char why[96]; /* why the copies are not known */
 };
 
-/* The search takes a quarter of a second of CPU time. fn is called after each slice of the search,
- * which takes some milliseconds. fn can do work that cannot wait for the end of the search. */
+/* The search takes a quarter to half a second of CPU time. fn is called after each slice of the
+ * search, which takes some milliseconds. fn can do work that cannot wait for the end of the
+ * search. */
 struct pymalloc_meanwhile {
 	void (*fn)(void *ctx); /* NULL: nobody waits */
 	void *ctx;

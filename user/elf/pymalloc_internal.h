@@ -16,14 +16,16 @@
 #define PYMALLOC_CLASSES    32 /* size classes: 16 to 512 bytes */
 #define PYMALLOC_PAIR_BYTES 16 /* bytes of usedpools for each class */
 
-#define MAX_DECODED 1000000 /* instructions that are decoded, at most */
-#define MAX_PATH    48	/* instructions of a path, at most; by state: until a lookup is explained */
-#define MAX_STORES  12	/* stores of a path that are remembered, at most */
-#define MAX_RECENT  8	/* instructions of a path that are remembered */
-#define MAX_SLOTS   4	/* places on the stack that hold the state, at most */
-#define MAX_LOOKUPS 32	/* lookups on all paths from one mention, at most */
-#define MAX_CALLEES 512 /* functions that may get the state as an argument, at most */
-#define MAX_WINDOW  96	/* bytes from the proof's beginning to the place, at most */
+#define MAX_DECODED  1000000 /* instructions that are decoded, at most */
+#define MAX_PATH     48 /* instructions of a path, at most; by state: until a lookup is explained */
+#define MAX_STORES   12 /* stores of a path that are remembered, at most */
+#define MAX_RECENT   8	/* instructions of a path that are remembered */
+#define MAX_SLOTS    4	/* places on the stack that hold the state, at most */
+#define MAX_COMPUTED 16 /* such values of a path, at most */
+#define MAX_LOOKUPS  32 /* lookups on all paths from one mention, at most */
+#define MAX_CALLEES  512  /* functions that may get the state as an argument, at most */
+#define MAX_FOUND    4096 /* places, at most */
+#define MAX_WINDOW   96	  /* bytes from the proof's beginning to the place, at most */
 
 #define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most */
 #define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
@@ -50,13 +52,16 @@ struct path {
 	/* The rest is used with a state only. */
 	struct flow_value state;	    /* FLOW_NUMBER: not loaded yet */
 	struct flow_value slots[MAX_SLOTS]; /* where the stack holds it; FLOW_NUMBER: unused */
-	struct recent {			    /* the last instructions, in a ring */
+	/* ids of values that were computed from addresses in the state in a way that flow.h does
+	 * not follow; 0: unused */
+	uint32_t computed[MAX_COMPUTED];
+	struct recent { /* the last instructions, in a ring */
 		uint64_t vaddr;
 		struct flow_registers registers; /* before the instruction */
 	} recent[MAX_RECENT];
 	uint32_t lookups; /* those that are not explained yet: bit i is shown.lookups[i] */
-	/* value of n_insns up to which they may be explained; 0: there are none, or this path does
-	 * not explain them any more */
+	/* they may be explained while n_insns is at most this number; 0: there are none, or this
+	 * path does not explain them any more */
 	uint32_t due;
 };
 
@@ -98,11 +103,14 @@ struct finder {
 	/* From 3.13 on: the offset of the pointer to the state in struct _is, the interpreter; 0:
 	 * there is no state */
 	uint64_t state_off;
+	/* Functions that may get the address of the state, or of a part of it, as an argument. */
 	struct callee {
 		uint64_t vaddr;
-		unsigned int reg; /* argument that may be the state: decode__register() */
+		unsigned int reg; /* which argument: decode__register() */
+		uint64_t off;	  /* of the part */
 	} callees[MAX_CALLEES];
 	size_t n_callees;
+	uint64_t main_state; /* vaddr of the main interpreter's state; 0: not known */
 	struct shown shown;
 	bool any_first;	   /* some code that begins a pool was found */
 	uint64_t side_way; /* target of a branch that bypasses a proof; 0: none */
@@ -145,10 +153,10 @@ int path__note_store(struct finder *finder, struct path *path, const struct flow
 		     const struct flow_effect *effect);
 
 /* Walks all paths from vaddr on, and fills in finder->shown. Each path ends where its purpose is
- * known, or where it leaves the code. With a state, a path goes on as long as something holds the
- * state. reg: the register that holds it at vaddr; 0: the instruction at vaddr loads it. 0 or
- * negative errno. */
-int finder__walk(struct finder *finder, uint64_t vaddr, unsigned int reg);
+ * known, or where it leaves the code. With a state, a path goes on as long as something holds an
+ * address in the state. callee: vaddr begins this function; NULL: the instruction at vaddr loads
+ * the state. 0 or negative errno. */
+int finder__walk(struct finder *finder, uint64_t vaddr, const struct callee *callee);
 
 /* Were all paths walked? Only then does an explanation count. */
 bool finder__walked_all(const struct finder *finder);

@@ -192,6 +192,8 @@ static int add_found(struct finder *f, const struct found *new)
 		if (f->found[i].proved.vaddr == new->proved.vaddr)
 			return finder__refuse(f, "several ways lead on from %#llx",
 					      (unsigned long long)new->proved.vaddr);
+	if (f->n_found == MAX_FOUND)
+		return finder__refuse(f, "more than %d places", MAX_FOUND);
 	if (VECTOR_ADD_ROOM(f->found, f->n_found))
 		return -ENOMEM;
 	memmove(f->found + at + 1, f->found + at, (f->n_found++ - at) * sizeof(*f->found));
@@ -227,6 +229,8 @@ static bool describe(const struct finder *f, const struct flow_registers *regist
 static int find_earlier(struct finder *f, const struct path *path, const struct event *event,
 			struct found *found)
 {
+	uint64_t next = 0;
+
 	for (uint32_t n = path->n_recent; n && path->n_recent - n < MAX_RECENT; n--) {
 		const struct recent *recent = &path->recent[(n - 1) % MAX_RECENT];
 		struct flow_registers registers = recent->registers;
@@ -238,6 +242,11 @@ static int find_earlier(struct finder *f, const struct path *path, const struct 
 		rc = flow__step(&f->flow, recent->vaddr, &registers, &effect);
 		if (rc)
 			return rc == -ENOMEM ? rc : 0;
+		/* from here on, the end of the proof must always be reached */
+		if (recent->vaddr != path->vaddr &&
+		    (effect.next != FLOW_ON || recent->vaddr + effect.len != next))
+			return 0;
+		next = recent->vaddr;
 		if (describe(f, &recent->registers, event, recent->vaddr, &found->best)) {
 			found->proved.vaddr = path->vaddr;
 			return 0;
@@ -248,8 +257,8 @@ static int find_earlier(struct finder *f, const struct path *path, const struct 
 
 /* Records where a probe can see the block of an event that was just proved. One place is the
  * instruction that completes the proof. A better one is a later instruction that always follows and
- * that the kernel emulates. before: the registers before the instruction that completes the
- * proof. */
+ * that the kernel emulates. With a state, it may have to be an earlier one. before: the registers
+ * before the instruction that completes the proof. */
 static int note_place(struct finder *f, const struct path *path,
 		      const struct flow_registers *before, const struct event *event)
 {
@@ -288,7 +297,7 @@ static int note_place(struct finder *f, const struct path *path,
 
 void path__explain(struct finder *f, const struct path *path)
 {
-	for (unsigned int i = 0; i < f->shown.n_lookups; i++)
+	for (unsigned int i = 0; i < f->shown.n_lookups && path->n_insns <= path->due; i++)
 		f->shown.lookups[i].explained |= path->lookups >> i & 1;
 }
 
@@ -296,7 +305,8 @@ void path__explain(struct finder *f, const struct path *path)
  * memory of the stack. */
 static bool may_show(const struct finder *f, const struct path *path, const struct store *s)
 {
-	return !f->state_off || (path->due && s->at.id != path->registers.of[DECODE_RSP].id);
+	return !f->state_off || (path->due && path->n_insns <= path->due &&
+				 s->at.id != path->registers.of[DECODE_RSP].id);
 }
 
 static int note_indexed_store(struct finder *f, const struct path *path,

@@ -13,20 +13,21 @@
 
 /* Does the instruction look up a pool of a size class? */
 static bool in_table(const struct finder *f, const struct path *path,
-		     const struct flow_place *place)
+		     const struct flow_effect *effect)
 {
+	const struct flow_place *place = &effect->load;
 	uint64_t off = place->at.off - path->state.off;
 
-	/* usedpools is indexed with twice the class */
-	if (f->state_off &&
-	    (path->state.id == FLOW_NUMBER || !place->indexed || off % PYMALLOC_PAIR_BYTES))
+	/* usedpools is indexed with twice the class, or the class is a constant */
+	if (f->state_off && (path->state.id == FLOW_NUMBER || off % PYMALLOC_PAIR_BYTES ||
+			     !flow__holder(&path->registers, effect->loaded)))
 		return false;
 	return place->bytes == 8 && place->at.id == path->state.id &&
 	       off - f->table < f->table_end - f->table;
 }
 
 /* Notes a lookup of a pool or of an arena, which the path's next instructions should explain. */
-static int note_lookup(struct finder *f, struct path *path)
+static int note_lookup(struct finder *f, struct path *path, bool pool)
 {
 	unsigned int i = 0;
 
@@ -39,15 +40,36 @@ static int note_lookup(struct finder *f, struct path *path)
 				      (unsigned long long)path->vaddr);
 	if (i == f->shown.n_lookups)
 		f->shown.lookups[f->shown.n_lookups++] = (struct lookup){.vaddr = path->vaddr};
-	path->lookups |= 1U << i;
+	/* What was looked up before is not explained on this path any more, except by two reads of
+	 * an arena's entry. */
+	path->lookups = (pool || path->pool.id ? 0 : path->lookups) | 1U << i;
 	path->due = path->n_insns + MAX_PATH;
 	return 0;
 }
 
+/* Is the value an address in the state, or computed from one? */
+static bool is_of_state(const struct path *path, struct flow_value value)
+{
+	if (value.id == FLOW_NUMBER)
+		return false;
+	for (int i = 0; i < MAX_COMPUTED; i++)
+		if (path->computed[i] == value.id)
+			return true;
+	return value.id == path->state.id;
+}
+
+static int refuse_use(struct finder *f, const struct path *path)
+{
+	return finder__refuse(f, "what it does with its state at %#llx is not known",
+			      (unsigned long long)path->vaddr);
+}
+
+/* Does anything hold an address in the state, or what was computed from one? */
 static bool holds_state(const struct path *path)
 {
-	if (flow__holder(&path->registers, path->state))
-		return true;
+	for (unsigned int i = 1; i <= DECODE_RSP; i++)
+		if (is_of_state(path, path->registers.of[i]))
+			return true;
 	for (int i = 0; i < MAX_SLOTS; i++)
 		if (path->slots[i].id)
 			return true;
@@ -72,6 +94,8 @@ static int follow_store(struct finder *f, struct path *path, const struct flow_p
 
 	if (at >= 0)
 		path->slots[at] = (struct flow_value){};
+	if (to->bytes == 8 && value.id != path->state.id && is_of_state(path, value))
+		return refuse_use(f, path);
 	if (to->bytes != 8 || !flow_value__equal(value, path->state))
 		return 0;
 	for (at = 0; at < MAX_SLOTS && path->slots[at].id; at++)
@@ -87,34 +111,145 @@ static int follow_store(struct finder *f, struct path *path, const struct flow_p
 }
 
 /* Follows the state from a slot into the register that a move or a pop has loaded. */
-static void follow_load(struct path *path, const struct flow_place *from, struct flow_value loaded)
+static int follow_load(struct finder *f, struct path *path, const struct flow_place *from,
+		       struct flow_value loaded)
 {
-	unsigned int to = slot_at(path, from) < 0 || from->bytes != 8
-				  ? 0
-				  : flow__holder(&path->registers, loaded);
+	unsigned int to;
 
+	if (from->bytes != 8 || slot_at(path, from) < 0)
+		return 0;
+	to = flow__holder(&path->registers, loaded);
 	if (to)
 		path->registers.of[to] = path->state;
+	return to || decode__only_compares(f->flow.decoder.insn->id) ? 0 : refuse_use(f, path);
 }
 
 /* Follows the state through the stack. */
 static int follow_slots(struct finder *f, struct path *path, const struct flow_registers *before,
 			const struct flow_effect *effect)
 {
+	const struct flow_value now = path->registers.of[DECODE_RSP];
 	uint32_t stack = before->of[DECODE_RSP].id;
 	int rc;
 
-	follow_load(path, &effect->load, effect->loaded);
-	follow_load(path, &effect->popped, effect->popped_value);
-	rc = follow_store(f, path, &effect->store, effect->stored, stack)
+	rc = follow_load(f, path, &effect->load, effect->loaded)
+		     ?: follow_load(f, path, &effect->popped, effect->popped_value)
+		     ?: follow_store(f, path, &effect->store, effect->stored, stack)
 		     ?: follow_store(f, path, &effect->pushed, effect->pushed_value, stack);
-	if (rc || path->registers.of[DECODE_RSP].id == stack)
-		return rc;
-	for (int i = 0; i < MAX_SLOTS; i++)
-		if (path->slots[i].id)
-			return finder__refuse(f, "the stack moves at %#llx",
-					      (unsigned long long)path->vaddr);
+	for (int i = 0; i < MAX_SLOTS && !rc; i++) {
+		if (!path->slots[i].id)
+			continue;
+		if (now.id != stack)
+			rc = finder__refuse(f, "the stack moves at %#llx",
+					    (unsigned long long)path->vaddr);
+		else if (path->slots[i].off - before->of[DECODE_RSP].off <
+				 now.off - before->of[DECODE_RSP].off &&
+			 (int64_t)(now.off - before->of[DECODE_RSP].off) > 0)
+			path->slots[i] = (struct flow_value){}; /* the function's frame ends */
+	}
+	return rc;
+}
+
+static bool holds_of_state(const struct path *path, const struct flow_registers *before,
+			   unsigned int reg)
+{
+	unsigned int number = decode__register(reg);
+
+	return number && is_of_state(path, before->of[number]);
+}
+
+/* Notes the values that an instruction has computed from addresses in the state. */
+static int note_computed(struct finder *f, struct path *path, const struct flow_registers *before)
+{
+	for (unsigned int reg = 1; reg < DECODE_RSP; reg++) {
+		uint32_t id = path->registers.of[reg].id;
+		int i = 0;
+
+		if (id == before->of[reg].id || id == FLOW_NUMBER ||
+		    is_of_state(path, path->registers.of[reg]))
+			continue;
+		while (i < MAX_COMPUTED && path->computed[i])
+			i++;
+		if (i == MAX_COMPUTED)
+			return refuse_use(f, path);
+		path->computed[i] = id;
+	}
 	return 0;
+}
+
+/* Does the instruction leave values of registers as they are, or change them in a way that flow.h
+ * follows? */
+static bool is_followed(const cs_insn *insn)
+{
+	switch (insn->id) {
+	case X86_INS_MOV:
+	case X86_INS_PUSH:
+	case X86_INS_POP:
+	case X86_INS_CALL:
+	case X86_INS_CMP:
+	case X86_INS_TEST:
+	case X86_INS_NOP:
+		return true;
+	case X86_INS_ADD:
+	case X86_INS_SUB:
+		return insn->detail->x86.operands[0].type == X86_OP_IMM;
+	default:
+		return false;
+	}
+}
+
+/* Does the instruction write its last operand without reading it? (Capstone's access of operands is
+ * not reliable in AT&T order. In case of doubt it is taken to be read.) */
+static bool only_writes(const cs_insn *insn)
+{
+	return insn->id == X86_INS_LEA || insn->id == X86_INS_MOVZX || insn->id == X86_INS_MOVSX ||
+	       insn->id == X86_INS_MOVSXD || insn->id == X86_INS_MOVQ || insn->id == X86_INS_MOVD ||
+	       (insn->id == X86_INS_IMUL && insn->detail->x86.op_count == 3);
+}
+
+/* Checks that addresses in the state are used only in ways that are followed. An instruction may
+ * compute something else from them, such as a distance. But the result must not be an address of
+ * memory that is read or written: a lookup there would not be seen. (Copies of memory, by rep movs,
+ * are no lookups.) */
+static int check_use(struct finder *f, struct path *path, const struct flow_registers *before)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *last = x86->op_count ? &x86->operands[x86->op_count - 1] : NULL;
+	bool computes = false, lea = insn->id == X86_INS_LEA;
+
+	if (path->state.id == FLOW_NUMBER || insn->id == X86_INS_MOVSB ||
+	    insn->id == X86_INS_MOVSW || insn->id == X86_INS_MOVSD || insn->id == X86_INS_MOVSQ)
+		return 0;
+	for (uint8_t i = 0; i < x86->op_count; i++) {
+		const cs_x86_op *op = &x86->operands[i];
+
+		if (op->type == X86_OP_MEM) {
+			bool indexed = op->mem.index != X86_REG_INVALID;
+			bool by_base = holds_of_state(path, before, op->mem.base);
+			bool by_index = indexed && holds_of_state(path, before, op->mem.index);
+			bool followed =
+				!by_index &&
+				before->of[decode__register(op->mem.base)].id == path->state.id &&
+				!(lea && indexed);
+
+			if ((by_base || by_index) && !followed && !lea && insn->id != X86_INS_NOP)
+				return refuse_use(f, path);
+			if (op->mem.segment != X86_REG_INVALID && x86->op_count > 1 &&
+			    x86->operands[0].type == X86_OP_REG &&
+			    holds_of_state(path, before, x86->operands[0].reg))
+				return refuse_use(f, path);
+			computes |= (by_base || by_index) && !followed;
+		} else if (op->type == X86_OP_REG && op->size == 8 && !is_followed(insn) &&
+			   holds_of_state(path, before, op->reg)) {
+			/* no other register can hold an address */
+			if (last->type == X86_OP_REG && !decode__register(last->reg) &&
+			    flow_value__equal(before->of[decode__register(op->reg)], path->state))
+				return refuse_use(f, path);
+			computes |= op != last || !only_writes(insn);
+		}
+	}
+	return computes ? note_computed(f, path, before) : 0;
 }
 
 /* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: it does not
@@ -128,12 +263,14 @@ static int take_state(struct finder *f, struct path *path, const struct flow_eff
 		path->state = effect->loaded;
 	else if (effect->store.bytes == 8 && effect->stored.id != FLOW_NUMBER)
 		path->state = effect->stored;
+	else if (effect->store.bytes == 8)
+		f->main_state = effect->stored.off;
 	else if (f->flow.decoder.insn->id == X86_INS_LEA)
 		return finder__refuse(f, "the address of its state is taken at %#llx",
 				      (unsigned long long)path->vaddr);
-	else
-		return 1;
-	return 0;
+	else if (!decode__only_compares(f->flow.decoder.insn->id))
+		return refuse_use(f, path);
+	return path->state.id == FLOW_NUMBER;
 }
 
 /* Follows a call. The function that is called may get the state in a register for arguments. 1: the
@@ -143,31 +280,40 @@ static int follow_call(struct finder *f, struct path *path, const struct flow_re
 {
 	path->lookups = path->due = 0;
 	for (unsigned int reg = 1; reg <= DECODE_ARGUMENTS && effect->target; reg++) {
+		struct callee callee = {effect->target, reg, before->of[reg].off - path->state.off};
 		size_t i = 0;
 
-		if (!flow_value__equal(before->of[reg], path->state))
+		if (before->of[reg].id != path->state.id)
 			continue;
 		while (i < f->n_callees &&
-		       (f->callees[i].vaddr != effect->target || f->callees[i].reg != reg))
+		       (f->callees[i].vaddr != callee.vaddr || f->callees[i].reg != callee.reg ||
+			f->callees[i].off != callee.off))
 			i++;
 		if (i == MAX_CALLEES)
 			return finder__refuse(f, "too many functions may get its state");
 		if (i == f->n_callees)
-			f->callees[f->n_callees++] = (struct callee){effect->target, reg};
+			f->callees[f->n_callees++] = callee;
 	}
 	return flow__return(&f->flow, before, &path->registers) ?: !holds_state(path);
 }
 
-/* Was this walk here before with the same knowledge of the state? Then nothing new follows. */
+/* Was this walk here before with the same knowledge of the state and of the last pool? Then no new
+ * use of them follows. */
 static bool was_here(struct finder *f, const struct path *path)
 {
 	uint64_t key = path->vaddr * 31 + f->n_walks;
 
-	for (unsigned int i = 1; i <= DECODE_RSP; i++)
-		key = key * 2 + flow_value__equal(path->registers.of[i], path->state);
+	for (unsigned int i = 1; i <= DECODE_RSP; i++) {
+		const struct flow_value value = path->registers.of[i];
+
+		key = key * 31 + (!is_of_state(path, value)    ? 0
+				  : value.id == path->state.id ? value.off + 2
+							       : 1);
+	}
 	for (int i = 0; i < MAX_SLOTS; i++)
 		key = key * 31 + path->slots[i].id * 7 + path->slots[i].off;
-	key = (key * 31 + path->pool.id) * 31 + path->lookups;
+	key = (key * 31 + path->pool.id) * 31 + flow__holder(&path->registers, path->pool);
+	key = key * 31 + path->lookups;
 	key = (key ^ key >> 29) * 0x9e3779b97f4a7c15ULL | 1;
 	for (size_t i = key >> 32;; i++) {
 		uint64_t *seen = &f->seen[i & (PYMALLOC_SEEN - 1)];
@@ -185,15 +331,29 @@ static bool was_here(struct finder *f, const struct path *path)
 /* Does a path with a state end before its next instruction? */
 static bool ends(struct finder *f, struct path *path)
 {
-	if (was_here(f, path) || (!holds_state(path) && path->n_insns >= path->due))
+	if (f->n_seen >= PYMALLOC_SEEN / 2 || ++path->n_insns == MAX_STATE_PATH) {
+		f->shown.unfinished = true;
 		return true;
-	if (++path->n_insns < MAX_STATE_PATH && f->n_seen < PYMALLOC_SEEN / 2)
-		return false;
-	f->shown.unfinished = true;
-	return true;
+	}
+	return was_here(f, path) || (!holds_state(path) && path->n_insns > path->due);
 }
 
 /* --- walking --- */
+
+/* Does the path only ask for the size class of a pool? With a state, it must do so soon after the
+ * lookup of the arena. The pool's address was computed from a block's address, not loaded. */
+static bool reads_size(const struct finder *f, const struct path *path,
+		       const struct flow_place *load)
+{
+	const struct flow_value pool = {.id = load->at.id};
+
+	if (load->bytes != 4 || load->indexed || load->at.off != PYMALLOC_SZIDX)
+		return false;
+	return f->state_off ? path->n_insns < path->due && !path->pool.id &&
+				      pool.id != path->registers.of[DECODE_RSP].id &&
+				      !flow__origin(&f->flow, pool).bytes
+			    : !path__has_stored(path);
+}
 
 /* Handles what the instruction loads. */
 static int note_load(struct finder *f, struct path *path, const struct flow_effect *effect)
@@ -201,20 +361,43 @@ static int note_load(struct finder *f, struct path *path, const struct flow_effe
 	struct flow_value root;
 	int rc = 0;
 
-	if (in_table(f, path, &effect->load)) {
+	if (in_table(f, path, effect)) {
+		rc = note_lookup(f, path, true);
 		path->pool = effect->loaded;
-		rc = note_lookup(f, path);
 	} else if (path__looks_up(&f->flow, &effect->load, &root) && root.id == path->state.id) {
 		if (!f->state_off && !f->tree)
 			f->tree = root.off;
-		rc = note_lookup(f, path);
+		rc = note_lookup(f, path, false);
+		if (f->state_off)
+			path->pool = (struct flow_value){};
 	}
-	if (!rc && effect->load.bytes == 4 && !effect->load.indexed &&
-	    effect->load.at.off == PYMALLOC_SZIDX && !path__has_stored(path)) {
+	if (!rc && reads_size(f, path, &effect->load)) {
 		f->shown.asked_size = true;
 		path__explain(f, path);
 	}
 	return rc;
+}
+
+/* Checks that a path does not end while other code may still use the state: a function may return
+ * it, and code to which an indirect jump leads may find it in a preserved register or in a slot. (A
+ * jump through a table is a switch. The pool's functions, and so their copies, have none.) */
+static int check_end(struct finder *f, const struct path *path)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	bool returns = insn->id == X86_INS_RET;
+	unsigned int from = returns ? DECODE_RAX : FLOW_FIRST_PRESERVED;
+	unsigned int to = returns ? DECODE_RAX : DECODE_RBP;
+
+	if (insn->id == X86_INS_JMP && insn->detail->x86.operands[0].type == X86_OP_MEM &&
+	    insn->detail->x86.operands[0].mem.index != X86_REG_INVALID)
+		return 0;
+	for (unsigned int reg = from; reg <= to; reg++)
+		if (is_of_state(path, path->registers.of[reg]))
+			return refuse_use(f, path);
+	for (int i = 0; i < MAX_SLOTS && !returns; i++)
+		if (path->slots[i].id)
+			return refuse_use(f, path);
+	return 0;
 }
 
 static int fork_path(struct finder *f, const struct path *path, uint64_t target)
@@ -236,11 +419,14 @@ static int walk_step(struct finder *f, struct path *path)
 	struct flow_effect effect;
 	int rc = flow__step(&f->flow, path->vaddr, &path->registers, &effect);
 
-	if (rc)
+	if (rc) {
+		f->shown.unfinished |= f->state_off != 0;
 		return rc == -ENOMEM ? rc : 1;
+	}
 	if (f->state_off) {
 		path->recent[path->n_recent++ % MAX_RECENT] = (struct recent){path->vaddr, before};
-		rc = take_state(f, path, &effect) ?: follow_slots(f, path, &before, &effect);
+		rc = check_use(f, path, &before) ?: take_state(f, path, &effect)
+			     ?: follow_slots(f, path, &before, &effect);
 		if (rc)
 			return rc;
 	}
@@ -258,6 +444,8 @@ static int walk_step(struct finder *f, struct path *path)
 	}
 	if (!rc && effect.next == FLOW_BRANCH)
 		rc = fork_path(f, path, effect.target);
+	if (!rc && effect.next == FLOW_END && f->state_off)
+		rc = check_end(f, path);
 	if (rc || effect.next == FLOW_END)
 		return rc ?: 1;
 	path->vaddr = effect.next == FLOW_JUMP ? effect.target : path->vaddr + effect.len;
@@ -274,7 +462,7 @@ bool finder__walked_all(const struct finder *f)
 	return !f->n_paths && f->n_steps < most_steps(f) && !f->shown.unfinished;
 }
 
-int finder__walk(struct finder *f, uint64_t vaddr, unsigned int reg)
+int finder__walk(struct finder *f, uint64_t vaddr, const struct callee *callee)
 {
 	struct path *path = &f->paths[0];
 	int rc;
@@ -284,14 +472,16 @@ int finder__walk(struct finder *f, uint64_t vaddr, unsigned int reg)
 	f->shown = (struct shown){};
 	*path = (struct path){.vaddr = vaddr};
 	rc = flow__begin(&f->flow, true, &path->registers);
-	if (reg)
-		path->state = path->registers.of[reg];
+	if (callee) {
+		path->state = path->registers.of[callee->reg];
+		path->registers.of[callee->reg].off += callee->off;
+	}
 	if (f->n_seen > PYMALLOC_SEEN / 4) {
 		memset(f->seen, 0, PYMALLOC_SEEN * sizeof(*f->seen));
 		f->n_seen = 0;
 	}
 	f->n_paths = 1;
-	while (!rc && f->n_paths && f->n_steps < most_steps(f)) {
+	while (!rc && f->n_paths && f->n_steps < most_steps(f) && !f->shown.unfinished) {
 		struct path now = f->paths[--f->n_paths];
 
 		while (!rc && f->n_steps++ < most_steps(f)) {

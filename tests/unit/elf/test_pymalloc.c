@@ -111,12 +111,35 @@ static const char source[] =
 	"FUNCTION(early) LOAD mov (%r9,%rax,8), %rax; mov 8(%rax), %rdi; addl $1, (%rax)\n"
 	"mov %rdi, (%rsp); HERE(early) mov (%rdi), %rdi; 1: mov %rdi, 8(%rax); ret\n"
 	"#ifdef EARLY_SIDE_WAY\n jmp 1b\n#endif\n END\n"
+	/* the class of the block's size is a constant */
+	"FUNCTION(constant) LOAD mov 16(%r9), %rdx; mov 8(%rdx), %r13; addl $1, (%rdx)\n"
+	"mov (%r13), %rcx; mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(constant) je 2f; 2: ret; END\n"
 	/* a cache of the process's own, which looks like a pool */
 	"FUNCTION(list) mov 0x100(%r15), %rdx; mov %rdx, (%rdi); mov %rdi, 0x100(%r15); ret\n"
 	"END\n"
 	"#ifdef LEA\nFUNCTION(lea) lea 0x2a30(%rax), %rdx; ret; END\n#endif\n"
 	"#ifdef STORED\nFUNCTION(stored) LOAD mov %r9, (%rdi); ret; END\n#endif\n"
 	"#ifdef MOVED\nFUNCTION(moved) LOAD mov %r9, 8(%rsp); and $-32, %rsp; ret; END\n#endif\n"
+	"#ifdef CONSTANT\nFUNCTION(other_use) LOAD mov 16(%r9), %rdx; mov (%rdx), %rax; ret\n"
+	"END\n#endif\n"
+	"#ifdef ADDED\nFUNCTION(added) add 0x2a30(%rax), %rdx; mov (%rdx), %rdx; ret; END\n"
+	"#endif\n"
+	"#ifdef RETURNED\nFUNCTION(returned) LOAD mov %r9, %rax; ret; END\n#endif\n"
+	"#ifdef LEFT_EARLY\nFUNCTION(left) LOAD mov (%r9,%rax,8), %rax; mov 8(%rax), %rdi\n"
+	"addl $1, (%rax); mov (%rdi), %rcx; xor %edi, %edi; test %ecx, %ecx; je 2f\n"
+	"mov %rcx, 8(%rax); 2: ret; END\n#endif\n"
+	"#ifdef CHAIN\nFUNCTION(chain) LOAD .rept 40000; jne 1f; 1:; .endr; ret; END\n#endif\n"
+	"#ifdef SUM\nFUNCTION(sum) LOAD add %rax, %r9; mov (%r9), %rdx; ret; END\n#endif\n"
+	"#ifdef SUM_ELSEWHERE\nFUNCTION(sum) LOAD lea (%r9,%rax,8), %rdx; mov (%rdx), %rdx; ret\n"
+	"END\n#endif\n"
+	"#ifdef INDEX\nFUNCTION(index) LOAD mov (%rax,%r9), %rdx; ret; END\n#endif\n"
+	"#ifdef VECTOR\nFUNCTION(vector) LOAD movq %r9, %xmm0; ret; END\n#endif\n"
+	/* a distance is no address */
+	"FUNCTION(distance) LOAD sub %r9, %rcx; shr $3, %rcx; cmp %rcx, %rdx; ret; END\n"
+	/* a part of the state is an argument */
+	"#ifdef PART\nFUNCTION(part) LOAD lea 0x448(%r9), %rdi; xor %r9d, %r9d; call inner; ret\n"
+	"END\nFUNCTION(inner) mov (%rdi,%rax,8), %rdx; mov (%rdx,%rax,8), %rdx\n"
+	"mov (%rdx,%rax,8), %r8d; ret; END\n#endif\n"
 	"#ifdef LOOKUP\nFUNCTION(lookup) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx\n"
 	"mov (%rdx,%rax,8), %r8d; ret; END\n#endif\n"
 	"#ifdef LONG\nFUNCTION(long) LOAD .rept 5000; nop; .endr; ret; END\n#endif\n"
@@ -202,7 +225,8 @@ static void finds_all_of_a_state(void **state)
 	check_place(image, &found, "here_twice", 12, 3, true);
 	check_place(image, &found, "here_second", 12, 3, true);
 	check_place(image, &found, "here_early", 1, 7, false);
-	assert_int_equal(found.n, 9);
+	check_place(image, &found, "here_constant", 12, 3, true);
+	assert_int_equal(found.n, 10);
 	assert_int_equal(found.n_arena_code, 1);
 	assert_int_equal(found.arena_code[0].start, symbol(image, "new"));
 	pymalloc__free(&found);
@@ -253,9 +277,19 @@ static void all_or_nothing_of_a_state(void **state)
 	(void)state;
 	refuses("-no-pie -static -DSTATE -DMORE", "with a pool");
 	refuses("-no-pie -static -DSTATE -DLOOKUP", "with a pool");
+	refuses("-no-pie -static -DSTATE -DCONSTANT", "with a pool");
+	refuses("-no-pie -static -DSTATE -DLEFT_EARLY", "no place");
+	refuses("-no-pie -static -DSTATE -DADDED", "with its state");
+	refuses("-no-pie -static -DSTATE -DRETURNED", "with its state");
+	refuses("-no-pie -static -DSTATE -DCHAIN", "too many ways");
 	refuses("-no-pie -static -DSTATE -DLEA", "the address of its state");
 	refuses("-no-pie -static -DSTATE -DSTORED", "its state is stored");
 	refuses("-no-pie -static -DSTATE -DMOVED", "the stack moves");
+	refuses("-no-pie -static -DSTATE -DSUM", "with its state");
+	refuses("-no-pie -static -DSTATE -DSUM_ELSEWHERE", "with its state");
+	refuses("-no-pie -static -DSTATE -DINDEX", "with its state");
+	refuses("-no-pie -static -DSTATE -DVECTOR", "with its state");
+	refuses("-no-pie -static -DSTATE -DPART", "with a pool");
 	refuses("-no-pie -static -DSTATE -DLONG", "too long");
 	refuses("-no-pie -static -DSTATE -DEARLY_SIDE_WAY", "a branch leads to");
 }
