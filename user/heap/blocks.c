@@ -119,10 +119,11 @@ void span__add_void(struct span *span, uint64_t addr)
 {
 	size_t slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
 
-	if (slot + 1 >= span->n_slots)
+	if (slot >= span->n_slots)
 		return;
 	bits__set(span->starts, slot);
-	bits__set(span->in_use, slot + 1);
+	if (slot + 1 < span->n_slots)
+		bits__set(span->in_use, slot + 1);
 }
 
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size)
@@ -346,8 +347,9 @@ static bool walked_block(const struct span *span, size_t slot, size_t next, stru
 	uint64_t start = span->start + slot * BLOCK_GRANULE;
 	bool in_use = bits__test(span->in_use, slot);
 
-	if (!in_use && slot + 1 < span->n_slots && bits__test(span->in_use, slot + 1) &&
-	    !bits__test(span->starts, slot + 1))
+	/* what begins in the last slot has no room for a block's header and content */
+	if (!in_use && (slot + 1 == span->n_slots || (bits__test(span->in_use, slot + 1) &&
+						      !bits__test(span->starts, slot + 1))))
 		return false;
 	*ret = (struct block){.start = start,
 			      .size = next < span->n_slots ? end - start - HEADER : end - start,

@@ -91,7 +91,10 @@ static void test_walked(void **state)
 	span__add_block(span, BASE + 0x80, true);    /* covers many pages */
 	span__add_block(span, BASE + 0x80000, true); /* is at the start of a page */
 	span__add_void(span, BASE + 0x80040);
-	span__add_block(span, BASE + 0xffff0, false);
+	span__add_block(span, BASE + 0xfffc0, true);
+	/* the fencepost at the end of a full heap of glibc */
+	span__add_void(span, BASE + 0xffff0);
+	assert_true(span__set_free(span, BASE + 0xfffc0, 40));
 	assert_true(span__set_free(span, BASE + 0x20, 24));
 	assert_false(span__set_free(span, BASE + 0x20, 24));
 	assert_false(span__set_free(span, BASE + 0x30, 24));
@@ -108,6 +111,10 @@ static void test_walked(void **state)
 	assert_int_equal(block.size, 0x7ff78);
 	assert_true(block.in_use);
 	assert_false(blocks__find(blocks, BASE + 0x80050, &block));
+	assert_true(blocks__find(blocks, BASE + 0xfffc0, &block));
+	assert_int_equal(block.size, 40);
+	assert_false(block.in_use);
+	assert_false(blocks__find(blocks, BASE + 0xffff0, &block));
 	assert_false(blocks__find(blocks, BASE - 1, &block));
 	assert_false(blocks__find(blocks, BASE + 0x100000, &block));
 	assert_int_equal(blocks__in_use(blocks, &bytes), 2);
