@@ -17,10 +17,12 @@ JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 # have an extent each. So many lost blocks are the first of their extent.
 MANY = ("--count", 500, "--large", 20)
 LOOKS = 3  # how often a target at full speed is searched
+# for a search, which holds back for 30 s of its limit of 90 s where others need the CPUs
+SEARCH_S = 120
 
 
 def why(pid, *args):
-    result = memtrace("why", "-p", pid, "--json", *args)
+    result = memtrace("why", "-p", pid, "--json", *args, timeout=SEARCH_S)
     expect_equal(result.status, 0, result)
     return json.loads(result.out), result.out
 
