@@ -16,8 +16,7 @@
 #define MAX_MENTIONS 4096
 /* Work is counted in units. One unit handles one jump, and takes some 50 ns. SLICE units make a
  * slice of work. */
-#define SLICE	 20000
-#define NEXTPOOL 16 /* offset in a pool's header */
+#define SLICE 20000
 /* Where in the interpreter the pointer to the state may be. Smaller offsets are mentioned
  * everywhere in the code. */
 #define MIN_STATE_OFF 0x200

@@ -30,6 +30,9 @@
 #define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most */
 #define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
 
+/* Offsets in a pool's header. */
+enum field { REF_COUNT = 0, FREEBLOCK = 8, NEXTPOOL = 16, PREVPOOL = 24, SZIDX = PYMALLOC_SZIDX };
+
 struct store {
 	struct flow_value at, value;
 	uint64_t vaddr; /* of the instruction */

@@ -12,7 +12,6 @@
 /* at most so many instructions after the proof are searched for a cheaper place */
 #define MAX_AFTER 8
 
-enum field { REF_COUNT = 0, FREEBLOCK = 8, NEXTPOOL = 16, PREVPOOL = 24, SZIDX = PYMALLOC_SZIDX };
 #define HEADER_BYTES 48
 
 bool path__looks_up(const struct flow *flow, const struct flow_place *place,

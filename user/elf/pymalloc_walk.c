@@ -186,15 +186,12 @@ static bool is_followed(const cs_insn *insn)
 	case X86_INS_PUSH:
 	case X86_INS_POP:
 	case X86_INS_CALL:
-	case X86_INS_CMP:
-	case X86_INS_TEST:
-	case X86_INS_NOP:
 		return true;
 	case X86_INS_ADD:
 	case X86_INS_SUB:
 		return insn->detail->x86.operands[0].type == X86_OP_IMM;
 	default:
-		return false;
+		return decode__only_compares(insn->id);
 	}
 }
 
@@ -207,6 +204,44 @@ static bool only_writes(const cs_insn *insn)
 	       (insn->id == X86_INS_IMUL && insn->detail->x86.op_count == 3);
 }
 
+/* Checks an operand in memory. 1: lea computes another address from one in the state. */
+static int check_address(struct finder *f, const struct path *path,
+			 const struct flow_registers *before, const cs_x86_op *op)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86 *x86 = &insn->detail->x86;
+	bool lea = insn->id == X86_INS_LEA, indexed = op->mem.index != X86_REG_INVALID;
+	bool by_index = indexed && holds_of_state(path, before, op->mem.index);
+	bool by_base = holds_of_state(path, before, op->mem.base);
+	bool followed = before->of[decode__register(op->mem.base)].id == path->state.id &&
+			!(lea && indexed);
+
+	/* thread-local memory */
+	if (op->mem.segment != X86_REG_INVALID && x86->op_count > 1 &&
+	    x86->operands[0].type == X86_OP_REG &&
+	    holds_of_state(path, before, x86->operands[0].reg))
+		return refuse_use(f, path);
+	if (!by_index && (!by_base || followed))
+		return 0;
+	return lea || insn->id == X86_INS_NOP ? 1 : refuse_use(f, path);
+}
+
+/* Checks an operand in a register. 1: the instruction computes something from it. */
+static int check_value(struct finder *f, const struct path *path,
+		       const struct flow_registers *before, const cs_x86_op *op)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86_op *last = &insn->detail->x86.operands[insn->detail->x86.op_count - 1];
+
+	if (op->size != 8 || is_followed(insn) || !holds_of_state(path, before, op->reg))
+		return 0;
+	/* vector registers are not followed */
+	if (last->type == X86_OP_REG && !decode__register(last->reg) &&
+	    flow_value__equal(before->of[decode__register(op->reg)], path->state))
+		return refuse_use(f, path);
+	return op != last || !only_writes(insn);
+}
+
 /* Checks that addresses in the state are used only in ways that are followed. An instruction may
  * compute something else from them, such as a distance. But the result must not be an address of
  * memory that is read or written: a lookup there would not be seen. (Copies of memory, by rep movs,
@@ -214,42 +249,20 @@ static bool only_writes(const cs_insn *insn)
 static int check_use(struct finder *f, struct path *path, const struct flow_registers *before)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
-	const cs_x86 *x86 = &insn->detail->x86;
-	const cs_x86_op *last = x86->op_count ? &x86->operands[x86->op_count - 1] : NULL;
-	bool computes = false, lea = insn->id == X86_INS_LEA;
+	int computes = 0;
 
 	if (path->state.id == FLOW_NUMBER || insn->id == X86_INS_MOVSB ||
 	    insn->id == X86_INS_MOVSW || insn->id == X86_INS_MOVSD || insn->id == X86_INS_MOVSQ)
 		return 0;
-	for (uint8_t i = 0; i < x86->op_count; i++) {
-		const cs_x86_op *op = &x86->operands[i];
+	for (uint8_t i = 0; i < insn->detail->x86.op_count && computes >= 0; i++) {
+		const cs_x86_op *op = &insn->detail->x86.operands[i];
+		int rc = op->type == X86_OP_MEM	  ? check_address(f, path, before, op)
+			 : op->type == X86_OP_REG ? check_value(f, path, before, op)
+						  : 0;
 
-		if (op->type == X86_OP_MEM) {
-			bool indexed = op->mem.index != X86_REG_INVALID;
-			bool by_base = holds_of_state(path, before, op->mem.base);
-			bool by_index = indexed && holds_of_state(path, before, op->mem.index);
-			bool followed =
-				!by_index &&
-				before->of[decode__register(op->mem.base)].id == path->state.id &&
-				!(lea && indexed);
-
-			if ((by_base || by_index) && !followed && !lea && insn->id != X86_INS_NOP)
-				return refuse_use(f, path);
-			if (op->mem.segment != X86_REG_INVALID && x86->op_count > 1 &&
-			    x86->operands[0].type == X86_OP_REG &&
-			    holds_of_state(path, before, x86->operands[0].reg))
-				return refuse_use(f, path);
-			computes |= (by_base || by_index) && !followed;
-		} else if (op->type == X86_OP_REG && op->size == 8 && !is_followed(insn) &&
-			   holds_of_state(path, before, op->reg)) {
-			/* no other register can hold an address */
-			if (last->type == X86_OP_REG && !decode__register(last->reg) &&
-			    flow_value__equal(before->of[decode__register(op->reg)], path->state))
-				return refuse_use(f, path);
-			computes |= op != last || !only_writes(insn);
-		}
+		computes = rc < 0 ? rc : computes | rc;
 	}
-	return computes ? note_computed(f, path, before) : 0;
+	return computes > 0 ? note_computed(f, path, before) : computes;
 }
 
 /* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: it does not
