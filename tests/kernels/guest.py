@@ -18,7 +18,6 @@ sys.dont_write_bytecode = True
 LIVE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "live")
 sys.path.insert(0, LIVE)
 os.environ["MEMTRACE_NO_SKIP"] = "1"
-os.environ["MEMTRACE_PATIENCE_S"] = "150"
 import harness  # noqa: E402
 import run  # noqa: E402
 import test_budget  # noqa: E402,F401

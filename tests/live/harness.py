@@ -22,7 +22,7 @@ MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
 # Timeouts only catch hangs, so they are long: a machine may be slow, above all with probes or in an
 # emulator.
-PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
+PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 180))
 os.environ.pop("COLUMNS", None)  # memtrace cuts its tables to this width
 
 

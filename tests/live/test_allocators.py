@@ -9,9 +9,9 @@ import os
 import re
 import subprocess
 
-from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, kinds, losses, memtrace, need_tool, place, read_line, start,
-                     test, test_each_kind, trace_script, untraced, wait_until)
+from harness import (PATIENCE_S, PROGS, NotRunnable, Target, Tracer, by_function, end, expect,
+                     expect_equal, expect_words, kinds, losses, memtrace, need_tool, place,
+                     read_line, start, test, test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
 from test_python import DEBIAN_13
 from test_sampled import Series
@@ -540,7 +540,7 @@ def alloc_sampled():
 
 def redis_cli(socket, *args, input=None):
     return subprocess.run(["redis-cli", "-s", socket, *args], input=input, capture_output=True,
-                          text=True, check=True, timeout=60).stdout
+                          text=True, check=True, timeout=PATIENCE_S).stdout
 
 
 def redis_used(socket):

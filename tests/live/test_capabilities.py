@@ -7,9 +7,9 @@ import os
 import re
 import shutil
 
-from harness import (MEMTRACE, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
-                     expect_equal, expect_words,
-                     memtrace, need_tool, place, run, start, test, test_each_kind, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
+                     expect_equal, expect_words, memtrace, need_tool, place, run, start, test,
+                     test_each_kind, wait_until)
 from test_top import Screen
 from test_truth import check_exact
 
@@ -251,7 +251,7 @@ def capabilities_without_root(kind):
         expect_equal(capabilities(process.pid), {*WITHOUT_ROOT, *added}, "capabilities")
         truth = target.go()
         process.send_signal(2)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
         expect_equal(process.returncode, 0, err)
         profile = json.loads(out)
         check_exact(truth, profile)

@@ -74,7 +74,7 @@ def diff_names_the_leaking_replica():
         wait_until(lambda: all(open(n, encoding="utf-8").read() == "leaky\n" for n in names),
                    "the servers")
         traced = memtrace("-p", ",".join(map(str, pids)), "-d", "6", "-i", "4K", "-q", "-f",
-                          "pprof", "--max-overhead", "off", "-o", directory + "/out", timeout=60)
+                          "pprof", "--max-overhead", "off", "-o", directory + "/out")
         expect_equal(traced.status, 0, f"status of record: {traced.err}")
         files = [f"{directory}/out.{pid}.pb.gz" for pid in pids]
         for by in ("live", "growth"):

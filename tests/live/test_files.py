@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import time
 
-from harness import (PROGS, Target, Tracer, by_function, end, expect, expect_equal, expect_words,
-                     memtrace, need_tool, place, read_line, run, start, test, wait_until)
+from harness import (PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
+                     expect_words, memtrace, need_tool, place, read_line, run, start, test,
+                     wait_until)
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
 STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
@@ -123,7 +124,7 @@ def live_through(paths, steps=15):
     -> size."""
     running = [start([path, "leak", steps, 1000 + i, 20]) for i, path in enumerate(paths)]
     for process in running:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
         expect_equal((process.returncode, err), (0, ""), "status and errors of a program")
         end(process)
     return {process.pid: 1000 + i for i, process in enumerate(running)}

@@ -316,10 +316,9 @@ def check_makers(preload):
     while (line := read_line(process, process.stdout)) != "ready\n":
         name, blocks, size = line.split()
         made[name], nbytes[name] = int(blocks), int(size)
-    result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
-    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed", timeout=60)
-    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none",
-                        timeout=60)
+    result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json")
+    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed")
+    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none")
     end(process)
     expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)

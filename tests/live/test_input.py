@@ -10,9 +10,9 @@ import shlex
 import sys
 import time
 
-from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal,
-                     expect_words, found_kinds, memtrace, need_tool, place, promised_kinds,
-                     read_line, run, start, test, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, Failure, NotRunnable, Target, Tracer, end, expect,
+                     expect_equal, expect_words, found_kinds, memtrace, need_tool, place,
+                     promised_kinds, read_line, run, start, test, wait_until)
 from test_harmless import changed_text
 
 QUICK = ("-d", "0.1", "-q", "-f", "none")
@@ -371,7 +371,7 @@ def input_few_descriptors():
                     pass
                 truth = target.go()
                 tracer.send_signal(2)
-                out, err = tracer.communicate(timeout=60)
+                out, err = tracer.communicate(timeout=PATIENCE_S)
             finally:
                 end(tracer)
             expect_equal(tracer.returncode, 0, err)
@@ -397,7 +397,7 @@ def input_few_descriptors_for_many():
             # only every 12th allocates: the tables could not hold the memory of all
             truths = {target.pid: target.go() for target in targets[::12]}
             tracer.send_signal(2)
-            out, err = tracer.communicate(timeout=60)
+            out, err = tracer.communicate(timeout=PATIENCE_S)
         finally:
             end(tracer)
         expect_equal(tracer.returncode, 0, err)

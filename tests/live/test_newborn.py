@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 
-from harness import (PROGS, NotRunnable, Tracer, end, expect, expect_equal, place, run, start, test,
-                     test_each_kind, wait_until)
+from harness import (PATIENCE_S, PROGS, NotRunnable, Tracer, end, expect, expect_equal, place, run,
+                     start, test, test_each_kind, wait_until)
 from test_stacks import check_stack
 
 NEWBORN = os.path.join(PROGS, "newborn")
@@ -45,7 +45,7 @@ def elder(program, *args):
 def live(program, *args, ms=5):
     """Runs the program to its end; returns its pid."""
     result = start([program, ms, *args])
-    result.communicate(timeout=60)
+    result.communicate(timeout=PATIENCE_S)
     expect_equal(result.returncode, 0, f"status of {program}")
     end(result)
     return result.pid

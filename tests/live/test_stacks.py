@@ -194,7 +194,7 @@ def stacks_of_clang_are_complete():
         path = os.path.join(directory, "functions.c")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"int f{i}(int *a, int n) {{ int s = {i}; for (int k = 0; k < n; k++) "
-                            f"s += a[k] * (k ^ s); return s; }}\n" for i in range(1000))
+                            f"s += a[k] * (k ^ s); return s; }}\n" for i in range(500))
         profile = trace_command("256K", "clang", "-fintegrated-cc1", "-O2", "-c",
                                 "-o", "/dev/null", path)
     return check_complete(profile, "clang")

@@ -75,7 +75,7 @@ def where_begins_with_own_code():
         comm = f"/proc/{program.pid}/comm"
         wait_until(lambda: open(comm, encoding="utf-8").read() == "sessions\n", "the program")
         out = told("-p", program.pid, "-d", "6", "-i", "4K", "--leaks", "--sites", "--max-overhead",
-                   "off", "--every", "3", "-f", "pprof", "-o", directory + "/out", timeout=60)
+                   "off", "--every", "3", "-f", "pprof", "-o", directory + "/out")
         file, first = (f"{directory}/out.{program.pid}.pb.gz",
                        f"{directory}/out.{program.pid}.0001.pb.gz")
         session = (r"open_session \(via std::string\) < Server<\.\.>::handle_request < main < "
@@ -143,7 +143,7 @@ def where_of_python_begins_with_the_script():
     with place() as directory, running(script) as (target, path):
         print(file=target.stdin, flush=True)
         told("-p", target.pid, "-d", "4", "-i", "16K", "--max-overhead", "off", "-f", "pprof",
-             "-o", directory + "/out", timeout=60)
+             "-o", directory + "/out")
         file = f"{directory}/out.{target.pid}.pb.gz"
         rows = check_switch(["report", file], ("remember", "handle"),
                             ("Py", "_Py", "python3", "libpython", "_json", "lib"))
@@ -176,7 +176,7 @@ def where_of_node_begins_with_the_script():
             wait_until(lambda: os.path.exists(names) and
                        "remember" in open(names, encoding="utf-8").read(), "the script")
             told("-p", target.pid, "-d", "3", "-i", "16K", "--max-overhead", "off", "-f", "pprof",
-                 "-o", directory + "/out", timeout=60)
+                 "-o", directory + "/out")
         finally:
             end(target)
             if os.path.exists(names):
@@ -195,8 +195,8 @@ def where_pipes_lose_no_columns():
     not in a pipe."""
     program = start([os.path.join(PROGS, "sessions")])
     run = ["--comm", "sessions", "-d", "2", "-i", "4K", "-f", "none", "--max-overhead", "off"]
-    out = told(*run, timeout=60)
+    out = told(*run)
     expect("left out for want of room" not in out, out)
     expect_words(out, r"THREADS +COST +TOP SITE",
                  rf"\n *{program.pid}  sessions .*  (open_session|load_rows)\n")
-    expect_words(told(*run, timeout=60, **wide(60)), "left out for want of room: THREADS, COST")
+    expect_words(told(*run, **wide(60)), "left out for want of room: THREADS, COST")
