@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sandbox/gentle.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -12,75 +16,73 @@
 
 /* --- what is due --- */
 
-/* Returns a - b, or 0 if b is larger, because two clocks do not agree to the ns. */
-static uint64_t beyond(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
-
 void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_times *now)
 {
-	*gentle = (struct gentle){.until_ns = until_ns, .resumed = *now, .calm = GENTLE_CALM};
-}
-
-static void note_wait(struct gentle *gentle, uint64_t waited_ns, uint64_t usual_ns)
-{
-	if (waited_ns > usual_ns)
-		gentle->calm = 0;
+	*gentle = (struct gentle){.until_ns = until_ns, .last = *now, .calm = GENTLE_CALM};
 }
 
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now)
 {
-	uint64_t worked_ns = beyond(now->cpu_ns, gentle->resumed.cpu_ns);
-	uint64_t passed_ns = beyond(now->wall_ns, gentle->resumed.wall_ns);
-	uint64_t left_ns = beyond(gentle->until_ns, now->wall_ns);
+	uint64_t left_ns = gentle->until_ns > now->wall_ns ? gentle->until_ns - now->wall_ns : 0;
+	uint64_t sleep_ns = 0;
 
-	gentle->awake_ns += worked_ns;
+	gentle->awake_ns += now->cpu_ns - gentle->last.cpu_ns;
 	if (gentle->calm < GENTLE_CALM)
 		gentle->calm++;
-	note_wait(gentle, beyond(passed_ns, worked_ns), GENTLE_WAIT_NS);
-	gentle->paused_ns = now->wall_ns;
-	gentle->asked_ns = 0;
+	if (now->waited_ns - gentle->last.waited_ns > GENTLE_WAIT_NS)
+		gentle->calm = 0;
 	if (gentle->calm < GENTLE_CALM)
-		gentle->asked_ns = gentle->awake_ns * (GENTLE_SHARE - 1);
+		sleep_ns = gentle->awake_ns * (GENTLE_SHARE - 1);
 	else if (gentle->awake_ns >= GENTLE_REST_NS)
-		gentle->asked_ns = GENTLE_NAP_NS;
-	if (gentle->asked_ns > left_ns)
-		gentle->asked_ns = left_ns;
-	return gentle->asked_ns;
-}
-
-void gentle__resume(struct gentle *gentle, const struct gentle_times *now)
-{
-	uint64_t away_ns = beyond(now->wall_ns, gentle->paused_ns);
-
-	note_wait(gentle, beyond(away_ns, gentle->asked_ns),
-		  gentle->asked_ns ? GENTLE_LATE_NS : GENTLE_WAIT_NS);
-	if (gentle->asked_ns)
+		sleep_ns = GENTLE_NAP_NS;
+	if (sleep_ns > left_ns)
+		sleep_ns = left_ns;
+	if (sleep_ns)
 		gentle->awake_ns = 0;
-	gentle->resumed = *now;
+	gentle->last = *now;
+	return sleep_ns;
 }
 
 /* --- this process --- */
 
 static struct {
 	bool on;
+	int delay_fd;	 /* schedstat of this process; -1: there is none */
 	uint64_t due_ns; /* CLOCK_MONOTONIC: the next break */
 	struct gentle gentle;
 } here;
 
+/* Returns the run delay, or `otherwise` if it cannot be read. */
+static uint64_t read_delay(uint64_t otherwise)
+{
+	char text[64];
+	ssize_t n = here.delay_fd < 0 ? -1 : pread(here.delay_fd, text, sizeof(text) - 1, 0);
+	uint64_t delay_ns;
+
+	if (n < 0)
+		return otherwise;
+	text[n] = '\0';
+	return sscanf(text, "%*u %" SCNu64, &delay_ns) == 1 ? delay_ns : otherwise;
+}
+
 static struct gentle_times read_clocks(void)
 {
-	return (struct gentle_times){.wall_ns = clock__now_ns(CLOCK_MONOTONIC),
-				     .cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID)};
+	uint64_t wall_ns = clock__now_ns(CLOCK_MONOTONIC);
+
+	/* Where the delay is not known, all time is taken for a wait. */
+	return (struct gentle_times){.wall_ns = wall_ns,
+				     .cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID),
+				     .waited_ns = read_delay(wall_ns)};
 }
 
 void gentle__begin(double for_s)
 {
-	struct gentle_times now = read_clocks();
+	struct gentle_times now;
 
 	/* Without this, each sleep takes 50 us longer. A failure has no other effect. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	here.delay_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	now = read_clocks();
 	gentle__init(&here.gentle, now.wall_ns + (uint64_t)(for_s * (double)S), &now);
 	here.due_ns = now.wall_ns + GENTLE_BURST_NS;
 	here.on = true;
@@ -96,9 +98,7 @@ static void take_break(void)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 	else
 		sched_yield();
-	now = read_clocks();
-	gentle__resume(&here.gentle, &now);
-	here.due_ns = now.wall_ns + GENTLE_BURST_NS;
+	here.due_ns = clock__now_ns(CLOCK_MONOTONIC) + GENTLE_BURST_NS;
 }
 
 void gentle__step(void)

@@ -13,7 +13,12 @@
  * sleeps for a moment. If the child has to wait for the CPU, other processes need this CPU. From
  * then on it sleeps after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends
  * when it has not had to wait in GENTLE_CALM bursts in a row. So other processes wait for little
- * more than a burst at a time. On idle CPUs the child runs at nearly full speed. */
+ * more than a burst at a time. On idle CPUs the child runs at nearly full speed.
+ *
+ * How long the child has waited for the CPU is what the kernel counts as its run delay: the time
+ * for which it was ready to run and did not run. The clocks cannot tell: a child that reads the
+ * memory of a process also waits for the lock that this process holds while its mappings change,
+ * and leaves the CPU meanwhile. */
 #ifndef MEMTRACE_SANDBOX_GENTLE_H
 #define MEMTRACE_SANDBOX_GENTLE_H
 
@@ -24,37 +29,35 @@
 #define GENTLE_NAP_NS	10000	/* the shortest sleep; a shorter one may end before it begins */
 #define GENTLE_SHARE	5
 #define GENTLE_CALM	20
-/* A wait that is longer than this means that others need the CPU. Shorter waits have other causes:
- * interrupts make the child wait, too, and after a sleep the CPU itself has to wake up. */
+/* A longer wait in a burst and the break before it means that others need the CPU. For shorter waits
+ * the kernel's own threads are enough. */
 #define GENTLE_WAIT_NS 50000
-#define GENTLE_LATE_NS 500000 /* the same, for the wait after a sleep */
 
 /* The clocks of a child, ns. */
 struct gentle_times {
 	uint64_t wall_ns; /* CLOCK_MONOTONIC */
 	uint64_t cpu_ns;  /* CPU time of the child */
+	/* Run delay of the child: the second figure of its schedstat in /proc (Linux,
+	 * Documentation/scheduler/sched-stats.rst). */
+	uint64_t waited_ns;
 };
 
 /* Decides about breaks. Reads no clock. */
 struct gentle {
-	uint64_t until_ns;	     /* CLOCK_MONOTONIC: the child holds back until then */
-	struct gentle_times resumed; /* when the burst began */
-	uint64_t paused_ns;	     /* CLOCK_MONOTONIC: when the last break began */
-	/* how long the last break was meant to be; 0: it only offered the CPU */
-	uint64_t asked_ns;
-	uint64_t awake_ns; /* CPU time since the last sleep */
-	unsigned int calm; /* bursts in a row in which the child did not wait */
+	uint64_t until_ns;	  /* CLOCK_MONOTONIC: the child holds back until then */
+	struct gentle_times last; /* when the last break began */
+	uint64_t awake_ns;	  /* CPU time since the last sleep */
+	unsigned int calm;	  /* bursts in a row in which the child did not wait */
 };
 
 /* Begins the first burst. */
 void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_times *now);
 /* Ends a burst. Returns how long to sleep, ns; 0: only offer the CPU. */
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now);
-/* Ends the break, and begins the next burst. */
-void gentle__resume(struct gentle *gentle, const struct gentle_times *now);
 
 /* Makes gentle__step() take breaks in this process from now on. To be called before the sandbox is
- * sealed. for_s: how long the child holds back. */
+ * sealed. for_s: how long the child holds back. If the kernel does not count the run delay
+ * (CONFIG_SCHED_INFO), the child holds back all that time. */
 void gentle__begin(double for_s);
 /* Takes a break if one is due. Does nothing if this process has not called gentle__begin(). To be
  * called after about 20 us of work each time. Takes less than 100 ns if no break is due. */
