@@ -731,12 +731,14 @@ ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_running, 48);
 ABI_ASSERT(struct abi_config, 32);
 
-/* What registers.bpf.c reports of a thread: all general registers but the stack pointer, in no
- * particular order. */
+/* What registers.bpf.c reports of a thread. */
 #define ABI_REGISTERS 15
 struct abi_registers {
 	__u32 tid;
 	__u32 unused;
+	__u64 sp, bp;
+	__u64 tp; /* thread pointer: the base of fs */
+	/* all general registers but the stack pointer, in no particular order */
 	__u64 values[ABI_REGISTERS];
 };
 

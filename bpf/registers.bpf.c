@@ -26,6 +26,9 @@ int read_registers(struct bpf_iter__task *ctx)
 	if (!regs)
 		return 0;
 	registers.tid = (__u32)task->pid;
+	registers.sp = regs->sp;
+	registers.bp = regs->bp;
+	registers.tp = task->thread.fsbase;
 	registers.values[0] = regs->bx;
 	registers.values[1] = regs->bp;
 	registers.values[2] = regs->r12;

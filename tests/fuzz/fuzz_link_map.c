@@ -46,18 +46,18 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint64_t *dynamics = calloc(MAX, sizeof(*dynamics));
+	struct link_object *objects = calloc(MAX, sizeof(*objects));
 	long n;
 
-	require(dynamics);
+	require(objects);
 	memory = data;
 	memory_size = size;
 	reads = 0;
-	n = link_map__read(1, dynamics, MAX);
+	n = link_map__read(1, objects, MAX);
 	require(n <= MAX);
 	require(reads <= 2 + MAX_DYNAMIC + MAX); /* 2: headers, r_debug; a list may be a ring */
 	for (long i = 0; i < n; i++)
-		require(memmem(data, size, &dynamics[i], sizeof(dynamics[i])));
-	free(dynamics);
+		require(memmem(data, size, &objects[i].dynamic, sizeof(objects[i].dynamic)));
+	free(objects);
 	return 0;
 }

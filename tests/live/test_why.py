@@ -66,8 +66,15 @@ def why_held_and_lost():
         for wanted in ("array", "list", "tree", "table", "tagged", "interior"):
             expect(("global", f"global_{wanted}") in roots(document),
                    f"no path from global_{wanted}: {document}")
-        expect({kind for kind, _ in roots(document)} == {"global", "memory", "stack", "register"},
-               document)
+        expect({kind for kind, _ in roots(document)} ==
+               {"global", "memory", "thread-local", "stack", "register"}, document)
+        expect(("thread-local", "thread_array") in roots(document), document)
+        for name in ("thread_array (holders) of thread holders", "in holder"):
+            found = [path for path in document["asked"]["paths"] if name in path["root"]]
+            expect_equal(sum(path["blocks"] for path in found),
+                         sum(len(truth["held"][way]) for way in
+                             (("stack",) if name == "in holder" else
+                              ("thread_local", "thread_local_of_thread"))), name)
         table = [p for p in document["asked"]["paths"] if p["root"].startswith("global_table") and
                  len(p["steps"]) == 2]
         expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
@@ -144,8 +151,10 @@ def why_jemalloc():
         for _ in range(LOOKS):
             is_lost(target.pid, truth["lost"])
         is_held(target.pid, truth["held"])
-    with Target("holders", *MANY, preload=JEMALLOC) as target:
-        check_many(target)
+    for options in ("", "hpa:true"):
+        loader = ("env", f"LD_PRELOAD={JEMALLOC}", f"MALLOC_CONF={options}")
+        with Target("holders", *MANY, loader=loader) as target:
+            check_many(target)
 
 
 @test(beside=True)

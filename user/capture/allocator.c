@@ -487,15 +487,15 @@ static int read_all(struct search *s, struct error *err)
 {
 	const struct maps *maps = s->maps;
 	bool listed = !s->late && s->scope != ALLOC_LOADING;
-	uint64_t dynamics[1024];
-	long n = listed ? link_map__read(s->pid, dynamics, 1024) : -ENODATA;
+	struct link_object objects[1024];
+	long n = listed ? link_map__read(s->pid, objects, 1024) : -ENODATA;
 	int rc = 0;
 
 	/* A process that has ended, or has only begun, has no list of loaded files. Then its files
 	 * are searched for one that asks for a dynamic linker. */
 	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
 	for (long i = 0; i < n && !rc; i++) {
-		const struct map_entry *entry = code_of(maps, dynamics[i]);
+		const struct map_entry *entry = code_of(maps, objects[i].dynamic);
 
 		rc = entry ? try_file(s, entry, err) : 0;
 	}

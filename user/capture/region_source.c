@@ -158,15 +158,15 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 			struct region_source **ret, struct error *err)
 {
 	_cleanup_(cleanup_source) struct region_source *s = calloc(1, sizeof(*s));
-	uint64_t dynamics[1024];
-	long n = loading ? -ENODATA : link_map__read(pid, dynamics, 1024);
+	struct link_object objects[1024];
+	long n = loading ? -ENODATA : link_map__read(pid, objects, 1024);
 	int rc = 0;
 
 	if (!s)
 		return error__set(err, -ENOMEM, "out of memory");
 	s->fd = -1;
 	for (long i = 0; i < n && !rc; i++) {
-		const struct map_entry *entry = code_of(maps, dynamics[i]);
+		const struct map_entry *entry = code_of(maps, objects[i].dynamic);
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}

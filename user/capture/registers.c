@@ -59,12 +59,11 @@ int registers__new(pid_t pid, struct registers **ret)
 }
 
 int registers__read(struct registers *registers,
-		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx)
+		    int (*fn)(void *ctx, const struct abi_registers *thread), void *ctx)
 {
 	_cleanup_close_ int fd =
 		bpf_iter_create(bpf_link__fd(registers->skel->links.read_registers));
 	struct abi_registers record;
-	uint64_t values[ABI_REGISTERS];
 	ssize_t len;
 	size_t n = 0;
 	int rc = 0;
@@ -74,9 +73,7 @@ int registers__read(struct registers *registers,
 	while (!rc && (len = io__read(fd, &record, sizeof(record))) > 0) {
 		if (len != sizeof(record))
 			return -EIO;
-		for (size_t i = 0; i < ABI_REGISTERS; i++)
-			values[i] = record.values[i];
-		rc = fn(ctx, (pid_t)record.tid, values, ABI_REGISTERS);
+		rc = fn(ctx, &record);
 		n++;
 	}
 	return rc ? rc : len < 0 ? (int)len : n ? 0 : -ESRCH;

@@ -4,11 +4,10 @@
 #ifndef MEMTRACE_CAPTURE_REGISTERS_H
 #define MEMTRACE_CAPTURE_REGISTERS_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 struct registers; /* opaque: a program in the kernel */
+struct abi_registers;
 
 /* Loads the program that reads the registers of pid (a pid of the initial pid namespace). 0;
  * -EPERM; other negative errno where the kernel cannot do it (before Linux 5.15, or without
@@ -16,11 +15,11 @@ struct registers; /* opaque: a program in the kernel */
 int registers__new(pid_t pid, struct registers **ret);
 void registers__free(struct registers *registers);
 
-/* Calls fn once for each thread. The n values are the thread's general registers when it last
- * entered the kernel. For a thread that waits, these are its present registers. Stops when fn
+/* Calls fn once for each thread, with the thread's registers when it last entered the kernel. For a
+ * thread that waits, these are its present registers. Stops when fn
  * returns something other than 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid;
  * other negative errno. */
 int registers__read(struct registers *registers,
-		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx);
+		    int (*fn)(void *ctx, const struct abi_registers *thread), void *ctx);
 
 #endif

@@ -12,6 +12,7 @@
 #include "cli/heap_types.h"
 #include "encode/encode.h"
 #include "proc/process.h"
+#include "symbolize/thread_names.h"
 #include "symbolize/variables.h"
 
 /* If more than so many per cent of the heap's bytes, or of the list of lost blocks, are in doubt,
@@ -19,6 +20,7 @@
 #define MOST_DOUBT_PCT 2.0
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
+DEFINE_CLEANUP(struct thread_names *, cleanup_thread_names, thread_names__free)
 
 /* --- how far the report can be trusted --- */
 
@@ -119,27 +121,78 @@ static char *name_data(struct variables *variables, uint64_t addr, uint64_t *ret
 	return name;
 }
 
+/* What names the roots of a process. */
+struct root_names {
+	pid_t pid;
+	const struct maps *maps;
+	struct variables *variables;
+	struct thread_names *threads;
+};
+
+/* Names a word in thread-local memory. 0; -ENOENT: it is none; -ENOMEM. */
+static int name_thread_local(const struct root_names *names, uint64_t addr, struct why_row *row)
+{
+	struct variable v;
+	char comm[32];
+	pid_t tid;
+	int err = thread_names__variable(names->threads, addr, &v, &tid);
+	const char *comm_of;
+
+	if (err)
+		return err;
+	comm_of = thread_name(names->pid, tid, comm, sizeof(comm));
+	row->root_kind = "thread-local";
+	row->root_off = v.off;
+	if (asprintf(&row->root, "%s (%s) of thread %s (%d)", v.name ? v.name : "memory",
+		     base_name(v.path), comm_of, (int)tid) < 0)
+		row->root = NULL;
+	return row->root ? 0 : -ENOMEM;
+}
+
+/* Names a thread's stack, with the function in whose frame the word is. NULL: no memory. */
+static char *name_stack(const struct root_names *names, const struct path *path)
+{
+	const struct root_word *root = &path->root;
+	const struct path_step *first = &path->steps[0];
+	_cleanup_free_ char *function = NULL;
+	char *name, comm[32];
+	int err =
+		root->kind == ROOT_STACK
+			? thread_names__function(names->threads, root->tid, root->addr, first->addr,
+						 first->addr + first->size, &function)
+			: -ENOENT;
+
+	if (err == -ENOMEM ||
+	    asprintf(&name, "of thread %s (%d)%s%s",
+		     thread_name(names->pid, root->tid, comm, sizeof(comm)), (int)root->tid,
+		     function ? ", in " : "", function ? function : "") < 0)
+		return NULL;
+	return name;
+}
+
 /* Fills in the root of a row. 0 or -ENOMEM. */
-static int name_root(pid_t pid, struct variables *variables, const struct maps *maps,
-		     const struct root_word *root, struct why_row *row)
+static int name_root(const struct root_names *names, const struct path *path, struct why_row *row)
 {
 	static const char *const kinds[ROOT_KINDS] = {"global", "memory", "stack", "register"};
-	const struct map_entry *entry = maps__find(maps, root->addr);
-	char comm[32];
+	const struct root_word *root = &path->root;
+	const struct map_entry *entry = maps__find(names->maps, root->addr);
+	int err = root->kind == ROOT_ANONYMOUS || root->kind == ROOT_STACK
+			  ? name_thread_local(names, root->addr, row)
+			  : -ENOENT;
 
+	if (err != -ENOENT)
+		return err;
 	row->root_kind = kinds[root->kind];
 	row->root_off = WHY_UNKNOWN;
 	if (root->kind == ROOT_DATA) {
-		row->root = name_data(variables, root->addr, &row->root_off);
+		row->root = name_data(names->variables, root->addr, &row->root_off);
 	} else if (root->kind == ROOT_ANONYMOUS && entry) {
 		row->root_off = root->addr - entry->start;
 		if (asprintf(&row->root, "at 0x%" PRIx64 " (%s)", entry->start,
 			     *entry->path ? entry->path : "anonymous") < 0)
 			row->root = NULL;
 	} else if (root->tid) {
-		if (asprintf(&row->root, "of thread %s (%d)",
-			     thread_name(pid, root->tid, comm, sizeof(comm)), (int)root->tid) < 0)
-			row->root = NULL;
+		row->root = name_stack(names, path);
 	} else {
 		row->root = strdup(root->kind == ROOT_STACK ? "of the main thread" : "?");
 	}
@@ -184,11 +237,18 @@ static int take_types(pid_t pid, const struct why *why, struct why_report *repor
 static int take_rows(pid_t pid, const struct why *why, struct why_report *report)
 {
 	_cleanup_(cleanup_variables) struct variables *variables = NULL;
+	_cleanup_(cleanup_thread_names) struct thread_names *threads = NULL;
+	struct root_names names = {.pid = pid, .maps = &why->maps};
 	int err;
 
 	if (!why->n_paths)
 		return 0;
 	err = variables__new(pid, &why->maps, NULL, &variables);
+	if (!err)
+		err = thread_names__new(pid, &why->maps, why->threads, why->n_threads, variables,
+					&threads);
+	names.variables = variables;
+	names.threads = threads;
 	if (!err)
 		err = take_types(pid, why, report);
 	if (err)
@@ -203,7 +263,7 @@ static int take_rows(pid_t pid, const struct why *why, struct why_report *report
 		row->blocks = 1;
 		row->bytes = path->size;
 		row->example = path->addr;
-		err = name_root(pid, variables, &why->maps, &path->path.root, row);
+		err = name_root(&names, &path->path, row);
 		if (!err)
 			err = take_steps(report, &path->path, row);
 		if (err)

@@ -91,6 +91,15 @@ static int read_soname(struct elf_image *image, const Elf64_Phdr *phdr)
 	return image->soname ? 0 : -ENOMEM;
 }
 
+static void read_tls(struct elf_image *image, const Elf64_Phdr *phdr)
+{
+	uint64_t align = phdr->p_align ? phdr->p_align : 1;
+
+	if (align & (align - 1) || phdr->p_vaddr + phdr->p_memsz < phdr->p_vaddr)
+		return;
+	image->tls = (struct elf_tls){phdr->p_vaddr, phdr->p_memsz, align};
+}
+
 /* 0 or -ENOMEM. */
 static int read_segments(struct elf_image *image, const struct elf_headers *headers)
 {
@@ -114,6 +123,9 @@ static int read_segments(struct elf_image *image, const struct elf_headers *head
 			break;
 		case PT_GNU_EH_FRAME:
 			image->eh_frame_hdr = phdr.p_vaddr;
+			break;
+		case PT_TLS:
+			read_tls(image, &phdr);
 			break;
 		}
 	}

@@ -69,6 +69,15 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 /* Returns the entry address, for a file that is a program or the dynamic linker; 0: none. */
 uint64_t elf_image__entry(const struct elf_image *image);
 
+/* The first values of a file's thread-local variables (PT_TLS), of which each thread gets a copy. */
+struct elf_tls {
+	uint64_t vaddr, size; /* size: with the part that is not in the file and begins as zero */
+	uint64_t align;	      /* a power of two */
+};
+
+/* 0 or -ENOENT: the file has no thread-local variables. */
+int elf_image__tls(const struct elf_image *image, struct elf_tls *ret);
+
 /* Finds the virtual addresses where the lowest executable PT_LOAD segment begins and the highest
  * one ends. 0 or -ENOENT when there is none. */
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);

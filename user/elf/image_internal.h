@@ -32,6 +32,7 @@ struct elf_image {
 	size_t n_segments;
 	bool has_dynamic, has_interp;
 	uint64_t eh_frame_hdr; /* vaddr of PT_GNU_EH_FRAME, 0: none */
+	struct elf_tls tls;    /* size 0: none */
 	char *soname;
 	char *build_id;
 	struct symbol_table dynsym, symtab;

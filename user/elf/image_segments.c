@@ -101,6 +101,12 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 	return io__pread(image->fd, buf, len, segment->off + skip);
 }
 
+int elf_image__tls(const struct elf_image *image, struct elf_tls *ret)
+{
+	*ret = image->tls;
+	return image->tls.size ? 0 : -ENOENT;
+}
+
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end)
 {
 	bool found = false;

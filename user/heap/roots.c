@@ -34,14 +34,24 @@ int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value)
 	return add_value(&threads->values, &threads->n_values, tid, value);
 }
 
-int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp)
+int root_threads__add_thread(struct root_threads *threads, const struct thread_state *thread)
 {
-	return add_value(&threads->sps, &threads->n_sps, tid, sp);
+	if (VECTOR_ADD_ROOM(threads->list, threads->n))
+		return -ENOMEM;
+	threads->list[threads->n++] = *thread;
+	return 0;
+}
+
+struct thread_state *root_threads__find(struct root_threads *threads, pid_t tid)
+{
+	size_t i = SEARCH_FIRST(k, threads->n, threads->list[k].tid >= tid);
+
+	return i < threads->n && threads->list[i].tid == tid ? &threads->list[i] : NULL;
 }
 
 void root_threads__clear(struct root_threads *threads)
 {
-	free(threads->sps);
+	free(threads->list);
 	free(threads->values);
 	*threads = (struct root_threads){};
 }
@@ -50,6 +60,7 @@ void root_threads__clear(struct root_threads *threads)
  * "-1 SP PC" (blocked outside of a system call), or "NUMBER six arguments SP PC". */
 static int take_thread(struct root_threads *threads, pid_t tid, const char *text)
 {
+	struct thread_state thread = {.tid = tid};
 	uint64_t words[8];
 	int n = sscanf(text,
 		       "%*d %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
@@ -58,13 +69,22 @@ static int take_thread(struct root_threads *threads, pid_t tid, const char *text
 		       &words[7]);
 	int err = 0;
 
-	if (n != 2 && n != 8) {
+	if (n == 2 || n == 8) {
+		for (int i = 0; !err && i < n - 2; i++)
+			err = root_threads__add(threads, tid, words[i]);
+		thread.sp = words[n - 2];
+		thread.pc = words[n - 1];
+	} else {
 		threads->running++;
-		return 0;
 	}
-	for (int i = 0; !err && i < n - 2; i++)
-		err = root_threads__add(threads, tid, words[i]);
-	return err ? err : root_threads__add_stack(threads, tid, words[n - 2]);
+	return err ? err : root_threads__add_thread(threads, &thread);
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct thread_state *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 int root_threads__read(pid_t pid, struct root_threads *ret)
@@ -80,7 +100,7 @@ int root_threads__read(pid_t pid, struct root_threads *ret)
 		char path[64], text[256];
 		ssize_t len = 0;
 
-		if (threads.n_sps == MAX_THREADS) {
+		if (threads.n == MAX_THREADS) {
 			threads.running++;
 			continue;
 		}
@@ -92,6 +112,8 @@ int root_threads__read(pid_t pid, struct root_threads *ret)
 		if (take_thread(&threads, tid, text))
 			return -ENOMEM;
 	}
+	if (threads.n)
+		qsort(threads.list, threads.n, sizeof(*threads.list), compare_threads);
 	*ret = threads;
 	threads = (struct root_threads){};
 	return 0;
@@ -233,13 +255,26 @@ static int take_values(const struct root_threads *threads, const struct root_ran
 		err = add_value(&roots->values, &roots->n_values, threads->values[i].tid,
 				threads->values[i].value);
 	/* If a stack pointer leads into the heap, the stack is a block, which counts as a whole. */
-	for (size_t i = 0; !err && i < threads->n_sps; i++) {
-		uint64_t sp = threads->sps[i].value;
+	for (size_t i = 0; !err && i < threads->n; i++) {
+		uint64_t sp = threads->list[i].sp;
 		size_t k = SEARCH_FIRST(r, n_owned, owned[r].end > sp);
 
 		if (k < n_owned && owned[k].start <= sp)
-			err = add_value(&roots->values, &roots->n_values, threads->sps[i].tid, sp);
+			err = add_value(&roots->values, &roots->n_values, threads->list[i].tid, sp);
 	}
+	return err;
+}
+
+/* Lists the stack pointers that are known, ascending. */
+static int take_sps(const struct root_threads *threads, struct root_value **ret, size_t *ret_n)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < threads->n; i++)
+		if (threads->list[i].sp)
+			err = add_value(ret, ret_n, threads->list[i].tid, threads->list[i].sp);
+	if (*ret_n)
+		qsort(*ret, *ret_n, sizeof(**ret), compare_values);
 	return err;
 }
 
@@ -249,17 +284,11 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 	_cleanup_(roots__clear) struct roots roots = {};
 	_cleanup_free_ struct root_value *sps = NULL;
 	struct list list = {};
-	size_t n_sps = threads->n_sps;
-	int err;
+	size_t n_sps = 0;
+	int err = take_sps(threads, &sps, &n_sps);
 
-	if (n_sps) {
-		sps = malloc(n_sps * sizeof(*sps));
-		if (!sps)
-			return -ENOMEM;
-		memcpy(sps, threads->sps, n_sps * sizeof(*sps));
-		qsort(sps, n_sps, sizeof(*sps), compare_values);
-	}
-	err = take_values(threads, owned, n_owned, &roots);
+	if (!err)
+		err = take_values(threads, owned, n_owned, &roots);
 	for (size_t i = 0; !err && i < maps->n; i++) {
 		const struct map_entry *e = &maps->entries[i];
 		size_t from = SEARCH_FIRST(k, n_sps, sps[k].value > e->start);

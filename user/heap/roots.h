@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "proc/maps.h"
+#include "proc/thread.h"
 
 /* Kinds of roots, ordered by how well they tell who holds a block: the best first. */
 enum root_kind {
@@ -48,20 +49,23 @@ struct root_range {
 
 /* What is known of the threads when a scan begins. All zero: nothing. */
 struct root_threads {
-	struct root_value *sps; /* stack pointers of the threads that do not run, with tid */
-	size_t n_sps;
+	struct thread_state *list; /* each thread once */
+	size_t n;
 	struct root_value *values;
 	size_t n_values;
 	size_t running; /* threads that ran, so that their stack pointers are not known */
 };
 
-/* Reads the stack pointers of pid's threads. For a thread in a system call, also reads the six
- * registers with the call's arguments. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out:
- * their stacks count as those of running threads. Source: /proc/PID/task/TID/syscall. */
+/* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
+ * also reads the six registers with the call's arguments. The list ascends by tid. 0, -ESRCH or
+ * -ENOMEM. Threads beyond 65,536 are left out: their stacks count as those of running threads.
+ * Source: /proc/PID/task/TID/syscall. */
 int root_threads__read(pid_t pid, struct root_threads *ret);
-/* root_threads__add_stack() adds the stack pointer of a thread that does not run;
- * root_threads__add() adds the content of a register. 0 or -ENOMEM. */
-int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp);
+/* Finds a thread in a list that ascends by tid. NULL: it is not there. */
+struct thread_state *root_threads__find(struct root_threads *threads, pid_t tid);
+/* root_threads__add_thread() adds a thread to the list; root_threads__add() adds the content of a
+ * register. 0 or -ENOMEM. */
+int root_threads__add_thread(struct root_threads *threads, const struct thread_state *thread);
 int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
 void root_threads__clear(struct root_threads *threads);
 

@@ -350,6 +350,15 @@ static int try_scan(struct looking *l, const struct maps *maps, const struct roo
 	return rc ? explain(l, rc, err) : 0;
 }
 
+static void take_threads(struct why *why, struct root_threads *threads)
+{
+	free(why->threads);
+	why->threads = threads->list;
+	why->n_threads = threads->n;
+	threads->list = NULL;
+	threads->n = 0;
+}
+
 /* --- a process that is stopped --- */
 
 static int take_frozen(const struct freeze *freeze, struct root_threads *threads)
@@ -359,9 +368,9 @@ static int take_frozen(const struct freeze *freeze, struct root_threads *threads
 	for (size_t i = 0; !err && i < freeze->n; i++) {
 		const struct frozen_thread *t = &freeze->threads[i];
 
-		err = root_threads__add_stack(threads, t->tid, t->sp);
+		err = root_threads__add_thread(threads, &t->state);
 		for (size_t k = 0; !err && k < FREEZE_REGISTERS; k++)
-			err = root_threads__add(threads, t->tid, t->values[k]);
+			err = root_threads__add(threads, t->state.tid, t->values[k]);
 	}
 	return err;
 }
@@ -377,7 +386,10 @@ static int scan_frozen(struct looking *l, const struct freeze *freeze, struct er
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = true;
 	rc = run_scan(l, &l->why.maps, &threads, err);
-	return rc ? explain(l, rc, err) : 0;
+	if (rc)
+		return explain(l, rc, err);
+	take_threads(&l->why, &threads);
+	return 0;
 }
 
 static int look_frozen(struct looking *l, struct error *err)
@@ -425,10 +437,11 @@ static int look_once(struct looking *l, struct error *err)
 		return rc;
 	l->why.registers = registers;
 	l->why.threads_running = threads.running;
-	if (l->paths) { /* the maps name the roots */
+	if (l->paths) { /* they name the roots */
 		maps__free(&l->why.maps);
 		l->why.maps = maps;
 		maps = (struct maps){};
+		take_threads(&l->why, &threads);
 	}
 	if (clock__monotonic_s() - start_s > l->why.scan_s)
 		l->why.scan_s = clock__monotonic_s() - start_s;
@@ -553,5 +566,6 @@ void why__clear(struct why *why)
 	free(why->types);
 	free(why->blocks);
 	maps__free(&why->maps);
+	free(why->threads);
 	*why = (struct why){};
 }

@@ -137,8 +137,11 @@ struct why {
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
-	/* the maps of the last scan that followed paths, which are needed to name roots */
+	/* the maps and the threads of the last scan that followed paths, which are needed to name
+	 * roots */
 	struct maps maps;
+	struct thread_state *threads;
+	size_t n_threads;
 };
 
 /* Finds out why blocks of pid still exist. 0; -ESRCH; -ENOENT: no allocator that can be read;

@@ -49,7 +49,7 @@ struct helper {
 static bool knows(const struct helper *h, pid_t tid)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (h->threads[i].thread.tid == tid)
+		if (h->threads[i].thread.state.tid == tid)
 			return true;
 	return false;
 }
@@ -60,7 +60,7 @@ static int await_stop(struct stopped *stopped)
 {
 	int status;
 
-	if (waitpid(stopped->thread.tid, &status, __WALL) < 0 || !WIFSTOPPED(status))
+	if (waitpid(stopped->thread.state.tid, &status, __WALL) < 0 || !WIFSTOPPED(status))
 		return -ESRCH;
 	stopped->signal = status >> 16 ? 0 : WSTOPSIG(status);
 	return 0;
@@ -71,9 +71,12 @@ static int read_registers(struct frozen_thread *thread)
 	struct user_regs_struct r;
 	struct iovec io = {&r, sizeof(r)};
 
-	if (ptrace(PTRACE_GETREGSET, thread->tid, (void *)NT_PRSTATUS, &io))
+	if (ptrace(PTRACE_GETREGSET, thread->state.tid, (void *)NT_PRSTATUS, &io))
 		return -errno;
-	thread->sp = r.rsp;
+	thread->state.sp = r.rsp;
+	thread->state.pc = r.rip;
+	thread->state.bp = r.rbp;
+	thread->state.tp = r.fs_base;
 	memcpy(thread->values,
 	       (uint64_t[FREEZE_REGISTERS]){r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,
 					    r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15},
@@ -115,7 +118,7 @@ static int stop_more(struct helper *h)
 				continue;
 			return err;
 		}
-		h->threads[h->n++] = (struct stopped){.thread = {.tid = tid}};
+		h->threads[h->n++] = (struct stopped){.thread = {.state.tid = tid}};
 	}
 	for (size_t i = first; i < h->n; i++) {
 		err = await_stop(&h->threads[i]);
@@ -173,7 +176,7 @@ static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd
 			_exit(0);
 	io__read(in_fd, &end, 1);
 	for (size_t i = 0; i < h->n; i++)
-		ptrace(PTRACE_DETACH, h->threads[i].thread.tid, NULL,
+		ptrace(PTRACE_DETACH, h->threads[i].thread.state.tid, NULL,
 		       (void *)(intptr_t)h->threads[i].signal);
 	pause_ns = clock__now_ns(CLOCK_MONOTONIC) - h->start_ns;
 	say(out_fd, &pause_ns, sizeof(pause_ns));

@@ -14,12 +14,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proc/thread.h"
+
 #define FREEZE_REGISTERS 15
 
 struct frozen_thread {
-	pid_t tid;
-	uint64_t sp;
-	uint64_t values[FREEZE_REGISTERS]; /* the other general registers, in no order */
+	struct thread_state state;
+	uint64_t values[FREEZE_REGISTERS]; /* the general registers but sp, in no order */
 };
 
 struct freeze {

@@ -72,7 +72,7 @@ static int find_debug(pid_t pid, uint64_t dynamic, uint64_t *ret_addr)
 	return 0;
 }
 
-long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
+long link_map__read(pid_t pid, struct link_object *ret, size_t max)
 {
 	uint64_t addr, debug_addr = 0;
 	struct r_debug debug;
@@ -96,7 +96,7 @@ long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 		code = memory__read(pid, addr, &map, sizeof(map));
 		if (code)
 			return code;
-		ret_dynamics[n++] = (uintptr_t)map.l_ld;
+		ret[n++] = (struct link_object){(uintptr_t)map.l_ld, addr};
 	}
 	return n ? (long)n : -ENODATA;
 }

@@ -9,10 +9,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reads the addresses of the objects' dynamic sections (l_ld of struct link_map), in link order: at
- * most `max` into ret_dynamics. Returns how many; 0 for a static program; -ENODATA when the list
+struct link_object {
+	uint64_t dynamic; /* address of the object's dynamic section (l_ld of struct link_map) */
+	uint64_t addr;	  /* of its struct link_map */
+};
+
+/* Reads the objects in link order, at most `max`. Returns how many; 0 for a static program; -ENODATA when the list
  * does not exist (yet) or makes no sense; other negative errno. Source: <link.h>, r_debug through
  * DT_DEBUG. */
-long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max);
+long link_map__read(pid_t pid, struct link_object *ret, size_t max);
 
 #endif

@@ -61,9 +61,9 @@ struct why_step {
 
 /* Blocks that are held in the same way. */
 struct why_row {
-	const char *root_kind;	/* "global", "memory", "stack", "register"; static */
-	char *root;		/* "cache (leaky)"; owned */
-	uint64_t root_off;	/* offset within the root; WHY_UNKNOWN: it differs, or is useless */
+	const char *root_kind; /* "global", "memory", "thread-local", "stack", "register"; static */
+	char *root;	       /* "cache (leaky)"; owned */
+	uint64_t root_off;     /* offset within the root; WHY_UNKNOWN: it differs, or is useless */
 	struct why_step *steps; /* owned */
 	size_t n_steps;
 	bool cut;		/* steps in the middle are missing */

@@ -15,7 +15,11 @@ struct symtab; /* opaque */
 
 enum symtab_kind {
 	SYMTAB_FUNCTIONS,
-	SYMTAB_VARIABLES, /* without thread-local ones, which have no address in the file */
+	SYMTAB_VARIABLES,
+	/* thread-local variables. The vaddr of one is its place in the first values (PT_TLS), which
+	 * each thread gets a copy of */
+	SYMTAB_THREAD_LOCAL,
+	SYMTAB_KINDS
 };
 
 /* Reads the symbols of this kind from the ELF file behind fd. The symbols are those of one .symtab

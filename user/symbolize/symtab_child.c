@@ -65,6 +65,7 @@ struct content {
 	size_t names_bytes;
 	Elf64_Phdr loads[MAX_LOADS];
 	size_t n_loads;
+	uint64_t tls;	    /* vaddr of PT_TLS */
 	Elf64_Phdr dynamic; /* PT_DYNAMIC, or all zero */
 };
 
@@ -92,6 +93,8 @@ static void read_segments(struct content *content, const struct elf_headers *hea
 	while (elf_walk__next(&walk, &segment)) {
 		if (segment.p_type == PT_DYNAMIC)
 			content->dynamic = segment;
+		else if (segment.p_type == PT_TLS)
+			content->tls = segment.p_vaddr;
 		else if (segment.p_type == PT_LOAD && content->n_loads < MAX_LOADS &&
 			 segment.p_vaddr + segment.p_memsz >= segment.p_vaddr)
 			content->loads[content->n_loads++] = segment;
@@ -255,8 +258,14 @@ static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t sec
 
 static bool is_wanted(enum symtab_kind kind, unsigned int type)
 {
-	return kind == SYMTAB_VARIABLES ? type == STT_OBJECT
-					: type == STT_FUNC || type == STT_GNU_IFUNC;
+	switch (kind) {
+	case SYMTAB_VARIABLES:
+		return type == STT_OBJECT;
+	case SYMTAB_THREAD_LOCAL:
+		return type == STT_TLS;
+	default:
+		return type == STT_FUNC || type == STT_GNU_IFUNC;
+	}
 }
 
 /* Adds a symbol if it is of the kind that is wanted and has a name. index: the symbol's entry in
@@ -265,7 +274,9 @@ static int add_symbol(const struct content *content, struct raws *raws, const st
 		      const GElf_Sym *sym, GElf_Word index)
 {
 	unsigned int type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
-	uint64_t vaddr = sym->st_value, limit;
+	/* The value of a thread-local variable is its offset in PT_TLS (ELF gABI, "Symbol Table").
+	 */
+	uint64_t vaddr = sym->st_value + (type == STT_TLS ? content->tls : 0), limit;
 	const char *name;
 	struct raw *raw;
 	size_t len;

@@ -9,19 +9,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "elf/binary.h"
 #include "proc/process.h"
-#include "symbolize/symtab.h"
+#include "symbolize/variables_internal.h"
 
 #define PATIENCE_S 20 /* per file */
 #define MAX_FILES  64 /* files that are read; variables of further files have no names */
-
-struct file {
-	struct file_id id;
-	struct symtab *symtab; /* NULL: could not be read */
-	uint64_t bias;	       /* the address of a byte minus its vaddr */
-	bool known;	       /* bias is known */
-};
 
 struct variables {
 	pid_t pid;
@@ -29,7 +21,7 @@ struct variables {
 	const struct stream_waiting *waiting;
 	struct binaries *binaries;
 	int root_fd;
-	struct file files[MAX_FILES];
+	struct variables_file files[MAX_FILES];
 	size_t n_files;
 	char *name; /* the last name that was returned */
 };
@@ -59,8 +51,11 @@ void variables__free(struct variables *variables)
 {
 	if (!variables)
 		return;
-	for (size_t i = 0; i < variables->n_files; i++)
-		symtab__free(variables->files[i].symtab);
+	for (size_t i = 0; i < variables->n_files; i++) {
+		for (int kind = 0; kind < SYMTAB_KINDS; kind++)
+			symtab__free(variables->files[i].symtabs[kind]);
+		unwind_table__free(variables->files[i].table);
+	}
 	binaries__free(variables->binaries);
 	if (variables->root_fd >= 0)
 		close(variables->root_fd);
@@ -83,7 +78,7 @@ static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr
 /* Finds out where the file of `entry` was loaded, from the mapping of the file's code. Only in this
  * mapping does the offset in the file give the vaddr without doubt. */
 static void find_bias(const struct variables *variables, const struct map_entry *entry,
-		      const struct elf_image *image, struct file *file)
+		      const struct elf_image *image, struct variables_file *file)
 {
 	const struct maps *maps = variables->maps;
 	uint64_t vaddr;
@@ -101,73 +96,92 @@ static void find_bias(const struct variables *variables, const struct map_entry 
 	}
 }
 
-static int read_file(struct variables *variables, const struct map_entry *entry, struct file *file)
+static void open_file(struct variables *variables, const struct map_entry *entry,
+		      struct variables_file *file)
 {
 	int fd = maps__open_file(variables->pid, entry);
-	struct binary *binary;
 
 	if (fd < 0 || binaries__add(variables->binaries, &entry->file, fd, variables->root_fd,
-				    entry->path, &binary))
-		return 0;
-	if (!binary->image)
-		return 0;
-	find_bias(variables, entry, binary->image, file);
-	return symtab__open(binary->fd, &binary->debug_fd, SYMTAB_VARIABLES, PATIENCE_S,
-			    variables->waiting, &file->symtab) == -ENOMEM
-		       ? -ENOMEM
-		       : 0;
+				    entry->path, &file->binary))
+		file->binary = NULL;
+	if (file->binary && !file->binary->image)
+		file->binary = NULL;
+	if (file->binary)
+		find_bias(variables, entry, file->binary->image, file);
 }
 
-static int find_file(struct variables *variables, const struct map_entry *entry,
-		     const struct file **ret)
+struct variables_file *variables__find_file(struct variables *variables,
+					    const struct map_entry *entry)
 {
-	struct file *file;
-	int err;
+	struct variables_file *file;
 
 	for (size_t i = 0; i < variables->n_files; i++)
-		if (file_id__equal(&variables->files[i].id, &entry->file)) {
-			*ret = &variables->files[i];
-			return 0;
-		}
+		if (file_id__equal(&variables->files[i].id, &entry->file))
+			return &variables->files[i];
 	if (variables->n_files == MAX_FILES)
+		return NULL;
+	file = &variables->files[variables->n_files++];
+	*file = (struct variables_file){.id = entry->file, .path = entry->path};
+	open_file(variables, entry, file);
+	return file;
+}
+
+int variables__find_symbol(struct variables *variables, struct variables_file *file,
+			   enum symtab_kind kind, uint64_t vaddr, char **ret_name,
+			   uint64_t *ret_start)
+{
+	struct binary *binary = file->binary;
+	const char *symbol;
+
+	*ret_name = NULL;
+	if (!file->tried[kind] && binary &&
+	    symtab__open(binary->fd, &binary->debug_fd, kind, PATIENCE_S, variables->waiting,
+			 &file->symtabs[kind]) == -ENOMEM)
+		return -ENOMEM;
+	file->tried[kind] = true;
+	symbol = file->symtabs[kind] ? symtab__find(file->symtabs[kind], vaddr, ret_start) : NULL;
+	if (!symbol)
 		return 0;
-	file = &variables->files[variables->n_files];
-	file->id = entry->file;
-	err = read_file(variables, entry, file);
-	if (err)
-		return err;
-	variables->n_files++;
-	*ret = file;
-	return 0;
+	*ret_name = demangle(symbol);
+	return *ret_name ? 0 : -ENOMEM;
+}
+
+const struct unwind_table *variables__find_table(struct variables_file *file)
+{
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+
+	if (!file->tried_table && file->binary &&
+	    !elf_image__open_code(file->binary->fd, file->path, &image, NULL) &&
+	    unwind_table__build(image, 0, &file->table, NULL))
+		file->table = NULL;
+	file->tried_table = true;
+	return file->table;
 }
 
 int variables__name(struct variables *variables, uint64_t addr, struct variable *ret)
 {
 	const struct map_entry *entry = data_entry(variables->maps, addr);
+	struct variables_file *file;
 	struct variable variable = {};
-	const struct file *file = NULL;
-	const char *symbol = NULL;
 	uint64_t start;
+	char *name;
 	int err;
 
 	if (!entry)
 		return -ENOENT;
 	variable.path = entry->path;
 	variable.off = addr - entry->start + entry->off;
-	err = find_file(variables, entry, &file);
-	if (err)
-		return err;
+	file = variables__find_file(variables, entry);
 	if (file && file->known) {
 		variable.off = addr - file->bias;
-		symbol = file->symtab ? symtab__find(file->symtab, variable.off, &start) : NULL;
-	}
-	if (symbol) {
+		err = variables__find_symbol(variables, file, SYMTAB_VARIABLES, variable.off, &name,
+					     &start);
+		if (err)
+			return err;
 		free(variables->name);
-		variables->name = demangle(symbol);
-		if (!variables->name)
-			return -ENOMEM;
-		variable.name = variables->name;
-		variable.off -= start;
+		variable.name = variables->name = name;
+		if (name)
+			variable.off -= start;
 	}
 	*ret = variable;
 	return 0;

@@ -163,7 +163,7 @@ void *volatile methods[] = {AllocSetAlloc, AllocSetRealloc, AllocSetFree,
 
 static int start_sleeper(void **state)
 {
-	uint64_t dynamics[64];
+	struct link_object objects[64];
 
 	(void)state;
 	sleeper = fork();
@@ -176,7 +176,7 @@ static int start_sleeper(void **state)
 		struct maps maps;
 
 		usleep(10000);
-		if (link_map__read(sleeper, dynamics, 64) < 3 || maps__read(sleeper, &maps))
+		if (link_map__read(sleeper, objects, 64) < 3 || maps__read(sleeper, &maps))
 			continue;
 		for (size_t j = 0; j < maps.n && strstr(maps.entries[0].path, "/sleep"); j++)
 			if (maps.entries[j].executable && strstr(maps.entries[j].path, "libc.so")) {

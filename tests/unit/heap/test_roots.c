@@ -71,12 +71,13 @@ static void test_kinds(void **state)
 static void test_stacks(void **state)
 {
 	/* two threads share a mapping, and one thread's stack is in a block of the heap */
-	struct root_value sps[] = {{0x802004, 1}, {0x708000, 3}, {0x704000, 2}, {0x500100, 4},
-				   {0x900000, 5}, {0x719000, 6}, {0x71a000, 7}};
+	struct thread_state list[] = {{.tid = 1, .sp = 0x802004}, {.tid = 2, .sp = 0x704000},
+				      {.tid = 3, .sp = 0x708000}, {.tid = 4, .sp = 0x500100},
+				      {.tid = 5, .sp = 0x900000}, {.tid = 6, .sp = 0x719000},
+				      {.tid = 7, .sp = 0x71a000}, {.tid = 8}};
 	struct root_value values[] = {{0x500200, 1}};
 	const struct root_range own = {0x500000, 0x600000};
-	const struct root_threads threads = {
-		.sps = sps, .n_sps = 7, .values = values, .n_values = 1};
+	const struct root_threads threads = {.list = list, .n = 8, .values = values, .n_values = 1};
 	const struct expected stacks[] = {
 		{0x703f80, 0x707f80, ROOT_STACK, 2}, {0x707f80, 0x710000, ROOT_STACK, 3},
 		{0x718000, 0x719f80, ROOT_STACK, 6}, {0x719f80, 0x71c000, ROOT_STACK, 7},
@@ -114,15 +115,18 @@ static void test_own_threads(void **state)
 	/* the child may not have reached pause() yet */
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(root_threads__read(child, &threads), 0);
-		if (threads.n_sps && threads.n_values)
+		if (threads.n && threads.n_values)
 			break;
 		root_threads__clear(&threads);
 		usleep(1000);
 	}
 	kill(child, 9);
-	assert_int_equal(threads.n_sps, 1);
+	assert_int_equal(threads.n, 1);
 	assert_int_equal(threads.n_values, 6);
-	assert_int_equal(threads.sps[0].tid, child);
+	assert_ptr_equal(root_threads__find(&threads, child), &threads.list[0]);
+	assert_true(threads.list[0].sp && threads.list[0].pc);
+	assert_null(root_threads__find(&threads, child + 1));
+	assert_null(root_threads__find(&threads, child - 1));
 	assert_int_equal(threads.running, 0);
 	root_threads__clear(&threads);
 	assert_int_equal(root_threads__read(0x3fffff, &threads), -ESRCH);

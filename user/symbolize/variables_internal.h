@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The files of a process, which variables.c and thread_names.c share. */
+#ifndef MEMTRACE_SYMBOLIZE_VARIABLES_INTERNAL_H
+#define MEMTRACE_SYMBOLIZE_VARIABLES_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "elf/binary.h"
+#include "elf/unwind.h"
+#include "symbolize/symtab.h"
+#include "symbolize/variables.h"
+
+/* A file that the process has mapped. */
+struct variables_file {
+	struct file_id id;
+	struct binary *binary; /* NULL: could not be read */
+	const char *path;      /* the maps own it */
+	uint64_t bias;	       /* the address of a byte minus its vaddr */
+	bool known;	       /* bias is known */
+	/* What was needed so far. NULL: could not be read, or, if it was not tried, not needed. */
+	struct symtab *symtabs[SYMTAB_KINDS];
+	struct unwind_table *table;
+	bool tried[SYMTAB_KINDS], tried_table;
+};
+
+/* Returns the file that `entry` maps; NULL if too many files were needed before. */
+struct variables_file *variables__find_file(struct variables *variables,
+					    const struct map_entry *entry);
+
+/* Finds the function or variable at vaddr. *ret_name, which the caller frees, is demangled; NULL:
+ * no symbol covers vaddr. *ret_start: where it begins. 0 or -ENOMEM. */
+int variables__find_symbol(struct variables *variables, struct variables_file *file,
+			   enum symtab_kind kind, uint64_t vaddr, char **ret_name,
+			   uint64_t *ret_start);
+
+/* Returns the file's rows for unwinding; NULL: there are none, or no memory for them. */
+const struct unwind_table *variables__find_table(struct variables_file *file);
+
+#endif
