@@ -29,8 +29,8 @@
 #define GENTLE_NAP_NS	10000	/* the shortest sleep; a shorter one may end before it begins */
 #define GENTLE_SHARE	5
 #define GENTLE_CALM	20
-/* A longer wait in a burst and the break before it means that others need the CPU. Shorter waits may
- * come from the kernel's own threads. */
+/* A longer wait in a burst and the break before it means that others need the CPU. The kernel's own
+ * threads may cause shorter waits. */
 #define GENTLE_WAIT_NS 50000
 
 /* The clocks of a child, ns. */

@@ -139,8 +139,7 @@ static int add_program(struct thread_names *names, struct variables_file **ret)
 	if (!file || elf_image__tls(file->binary->image, &tls) || tls.size > MAX_BELOW)
 		return 0;
 	rest = -tls.vaddr & (tls.align - 1);
-	return add_module(names, file,
-			  ((tls.size - rest + tls.align - 1) & -tls.align) + rest);
+	return add_module(names, file, ((tls.size - rest + tls.align - 1) & -tls.align) + rest);
 }
 
 /* Reads where l_tls_offset is in a struct link_map, from the file that may tell. 0: it does not. */
@@ -266,8 +265,7 @@ static bool find_rule(void *ctx, uint64_t pc, uint32_t *ret)
 {
 	const struct copy *copy = ctx;
 	struct variables_file *file = file_at(copy->names, pc);
-	const struct unwind_table *table =
-		file && file->known ? variables__find_table(file) : NULL;
+	const struct unwind_table *table = file && file->known ? variables__find_table(file) : NULL;
 
 	if (!table)
 		return false;
@@ -289,8 +287,8 @@ static void walk(struct thread_names *names, const struct thread_state *thread, 
 	if (memory__read(names->pid, copy->start, copy->bytes, copy->len))
 		return;
 	source.ctx = copy;
-	stack->n = stack_walk(&source, thread->pc, thread->sp, thread->bp, stack->frames,
-			      MAX_FRAMES);
+	stack->n =
+		stack_walk(&source, thread->pc, thread->sp, thread->bp, stack->frames, MAX_FRAMES);
 }
 
 /* Returns the frames of a thread. NULL: no memory. */

@@ -87,8 +87,7 @@ static void test_a_call_at_the_end_of_a_function(void **state)
 
 static void test_plt(void **state)
 {
-	struct made made = {.rules = {[1] = UNWIND_RULE(UNWIND_PLT, 0, 0, 0)},
-			    .words = {0, 0x800}};
+	struct made made = {.rules = {[1] = UNWIND_RULE(UNWIND_PLT, 0, 0, 0)}, .words = {0, 0x800}};
 	struct stack_frame frames[8];
 
 	(void)state;

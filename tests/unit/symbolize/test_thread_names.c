@@ -101,9 +101,9 @@ static void assert_function(struct own *own, const void *at, const char *wanted)
 	uint64_t word = *(const uint64_t *)at;
 	char *name;
 
-	assert_int_equal(thread_names__function(own->names, getpid(), (uintptr_t)at, word, word + 1,
-						&name),
-			 0);
+	assert_int_equal(
+		thread_names__function(own->names, getpid(), (uintptr_t)at, word, word + 1, &name),
+		0);
 	assert_string_equal(name, wanted);
 	free(name);
 }
@@ -122,16 +122,16 @@ __attribute__((noinline)) static void inner(struct own *own, volatile uint64_t *
 	assert_function(own, (const void *)&slot, "inner");
 	assert_function(own, (const void *)outer_slot, "outer");
 	/* the word has changed, so the thread has gone on */
-	assert_int_equal(thread_names__function(own->names, getpid(), (uintptr_t)&slot, 1, 0x1234,
-						&name),
-			 -ENOENT);
+	assert_int_equal(
+		thread_names__function(own->names, getpid(), (uintptr_t)&slot, 1, 0x1234, &name),
+		-ENOENT);
 	/* below the stack, and a thread that is not known */
 	assert_int_equal(thread_names__function(own->names, getpid(), own->threads[0].sp - 4096, 0,
 						UINT64_MAX, &name),
 			 -ENOENT);
-	assert_int_equal(thread_names__function(own->names, OTHER, (uintptr_t)&slot, 0, UINT64_MAX,
-						&name),
-			 -ENOENT);
+	assert_int_equal(
+		thread_names__function(own->names, OTHER, (uintptr_t)&slot, 0, UINT64_MAX, &name),
+		-ENOENT);
 	end(own);
 }
 
