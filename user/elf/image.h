@@ -69,7 +69,7 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 /* Returns the entry address, for a file that is a program or the dynamic linker; 0: none. */
 uint64_t elf_image__entry(const struct elf_image *image);
 
-/* The first values of a file's thread-local variables (PT_TLS), of which each thread gets a copy. */
+/* The first values of a file's thread-local variables (PT_TLS). Each thread gets a copy. */
 struct elf_tls {
 	uint64_t vaddr, size; /* size: with the part that is not in the file and begins as zero */
 	uint64_t align;	      /* a power of two */

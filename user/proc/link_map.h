@@ -14,9 +14,9 @@ struct link_object {
 	uint64_t addr;	  /* of its struct link_map */
 };
 
-/* Reads the objects in link order, at most `max`. Returns how many; 0 for a static program; -ENODATA when the list
- * does not exist (yet) or makes no sense; other negative errno. Source: <link.h>, r_debug through
- * DT_DEBUG. */
+/* Reads the objects in link order, at most `max`. Returns how many; 0 for a static program;
+ * -ENODATA when the list does not exist (yet) or makes no sense; other negative errno. Source:
+ * <link.h>, r_debug through DT_DEBUG. */
 long link_map__read(pid_t pid, struct link_object *ret, size_t max);
 
 #endif

@@ -61,8 +61,8 @@ static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 static inline void made_heap__finish(struct made_heap *h, uint64_t sp)
 {
 	const struct root_range own = {HEAP, HEAP + HEAP_BYTES};
-	struct root_value value = {.value = sp, .tid = 7};
-	const struct root_threads threads = {.sps = &value, .n_sps = sp != 0};
+	struct thread_state thread = {.tid = 7, .sp = sp};
+	const struct root_threads threads = {.list = &thread, .n = 1};
 	size_t dropped[HEAP_ALLOCATORS];
 
 	assert_int_equal(blocks__finish(h->blocks, dropped), 0);

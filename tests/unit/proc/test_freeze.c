@@ -87,7 +87,8 @@ static void test_stops_and_goes_on(void **state)
 	usleep(30000);
 	for (size_t i = 0; i < THREADS; i++) {
 		assert_int_equal(counts[i], before[i]);
-		assert_true(freeze.threads[i].tid >= pid && freeze.threads[i].sp);
+		assert_true(freeze.threads[i].state.tid >= pid && freeze.threads[i].state.sp);
+		assert_true(freeze.threads[i].state.pc && freeze.threads[i].state.tp);
 	}
 	assert_int_equal(freeze__end(&freeze, &pause_ns), 0);
 	assert_true(pause_ns >= 30000000);
