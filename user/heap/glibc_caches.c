@@ -4,12 +4,14 @@
  * stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed to its end. Then a block of the list's size counts as free on two conditions: it has the
- * key (struct glibc), and its link leads to a block of the same size or ends the list. */
+ * followed. In a fast bin, which may be long, the blocks at the end are then those that stay. In a
+ * thread cache, a block of the list's size counts as free on two conditions: it has the key (struct
+ * glibc), and its link leads to a block of the same size or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/vector.h"
@@ -38,11 +40,14 @@ struct list {
 	size_t max;
 	struct glibc_block *blocks;
 	size_t n, room;
+	struct glibc_block *before; /* the blocks of another time: read_stable() */
+	size_t n_before, before_room;
 };
 
 static void cleanup_list(struct list *list)
 {
 	free(list->blocks);
+	free(list->before);
 }
 
 /* Adds the block at addr to the list. *ret_link: the block's link, in the form in which it is
@@ -82,6 +87,22 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
+/* Collects the blocks of the list from its head, *ret_head, on. Results: as those of follow(). */
+static int walk(struct glibc *g, struct list *list, uint64_t *ret_head)
+{
+	int err;
+
+	list->n = 0;
+	if (!glibc__read_word(g, list->head_addr, ret_head))
+		return -ENOENT;
+	if (!*ret_head)
+		return 0;
+	err = follow(g, list, *ret_head + list->offset, true);
+	if (err == -ENOENT && !g->key) /* glibc 2.31? */
+		err = follow(g, list, *ret_head + list->offset, false);
+	return err;
+}
+
 /* Collects the blocks that are on a list at one moment. If the first block is the same before and
  * after, no block behind it has left the list meanwhile. 0; -ENOENT: the list changes too fast, and
  * list->blocks has the blocks that the last try reached; -ENOMEM. */
@@ -90,22 +111,67 @@ static int read_list(struct glibc *g, struct list *list)
 	uint64_t head, again;
 
 	for (int tries = 0; tries < TRIES; tries++) {
-		int err;
+		int err = walk(g, list, &head);
 
-		list->n = 0;
-		if (!glibc__read_word(g, list->head_addr, &head))
-			break;
-		if (!head)
-			return 0;
-		err = follow(g, list, head + list->offset, true);
-		if (err == -ENOENT && !g->key) /* glibc 2.31? */
-			err = follow(g, list, head + list->offset, false);
-		if (err == -ENOMEM)
+		if (err == -ENOMEM || (!err && !head))
 			return err;
 		if (!err && glibc__read_word(g, list->head_addr, &again) && again == head)
 			return 0;
 	}
 	return -ENOENT;
+}
+
+static void exchange(struct list *list)
+{
+	struct glibc_block *blocks = list->blocks;
+	size_t n = list->n, room = list->room;
+
+	list->blocks = list->before;
+	list->n = list->n_before;
+	list->room = list->before_room;
+	list->before = blocks;
+	list->n_before = n;
+	list->before_room = room;
+}
+
+/* Drops the blocks that were not on the list before, or had another block behind them. */
+static void drop_changed(struct list *list)
+{
+	size_t same = 0;
+
+	while (same < list->n && same < list->n_before &&
+	       list->blocks[list->n - 1 - same].addr ==
+		       list->before[list->n_before - 1 - same].addr)
+		same++;
+	if (same)
+		memmove(list->blocks, list->blocks + list->n - same, same * sizeof(*list->blocks));
+	list->n = same;
+}
+
+/* Like read_list(). But if the list changes too fast, collects the blocks that stay on it: what
+ * comes and goes is in front of them. They are the common end of what two walks find. 0 or
+ * -ENOMEM. */
+static int read_stable(struct glibc *g, struct list *list)
+{
+	int err = read_list(g, list);
+	bool once = false;
+	uint64_t head;
+
+	for (int tries = 0; err == -ENOENT && tries < TRIES; tries++) {
+		exchange(list);
+		err = walk(g, list, &head);
+		if (err) {
+			exchange(list);
+		} else if (once) {
+			drop_changed(list);
+		} else {
+			once = true;
+			err = -ENOENT; /* once more */
+		}
+	}
+	if (err)
+		list->n = 0;
+	return err == -ENOMEM ? err : 0;
 }
 
 static void set_free(struct glibc *g, const struct glibc_block *block, enum heap_place place)
@@ -290,15 +356,11 @@ static int free_fast_bins(struct glibc *g, const struct glibc_arena *arena, stru
 	list->key = 0;
 	list->max = MAX_FAST;
 	for (size_t i = 0; i < FAST_BINS; i++) {
-		int err;
-
 		list->head_addr = arena->addr + ARENA_FAST + 8 * i;
 		list->size = CHUNK_MIN + 16 * i;
-		err = read_list(g, list);
-		if (err == -ENOMEM)
-			return err;
-		if (!err)
-			set_list_free(g, list, PLACE_FAST_BIN);
+		if (read_stable(g, list))
+			return -ENOMEM;
+		set_list_free(g, list, PLACE_FAST_BIN);
 	}
 	return 0;
 }

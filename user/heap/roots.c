@@ -2,14 +2,10 @@
 #include "heap/roots.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/io.h"
 #include "base/search.h"
 #include "base/vector.h"
 #include "heap/image.h"
@@ -56,27 +52,19 @@ void root_threads__clear(struct root_threads *threads)
 	*threads = (struct root_threads){};
 }
 
-/* Takes what `text` says of a thread. It is the content of /proc/PID/task/TID/syscall: "running",
- * "-1 SP PC" (blocked outside of a system call), or "NUMBER six arguments SP PC". */
-static int take_thread(struct root_threads *threads, pid_t tid, const char *text)
+static int add_thread(struct root_threads *threads, pid_t pid, pid_t tid)
 {
-	struct thread_state thread = {.tid = tid};
-	uint64_t words[8];
-	int n = sscanf(text,
-		       "%*d %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
-		       " %" SCNx64 " %" SCNx64,
-		       &words[0], &words[1], &words[2], &words[3], &words[4], &words[5], &words[6],
-		       &words[7]);
+	struct thread_state thread;
+	uint64_t args[THREAD_ARGS];
+	size_t n = 0;
 	int err = 0;
 
-	if (n == 2 || n == 8) {
-		for (int i = 0; !err && i < n - 2; i++)
-			err = root_threads__add(threads, tid, words[i]);
-		thread.sp = words[n - 2];
-		thread.pc = words[n - 1];
-	} else {
+	if (thread_state__read(pid, tid, &thread, args, &n)) {
+		thread = (struct thread_state){.tid = tid};
 		threads->running++;
 	}
+	for (size_t i = 0; !err && i < n; i++)
+		err = root_threads__add(threads, tid, args[i]);
 	return err ? err : root_threads__add_thread(threads, &thread);
 }
 
@@ -96,20 +84,9 @@ int root_threads__read(pid_t pid, struct root_threads *ret)
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while ((tid = process__next_thread(dir))) {
-		_cleanup_close_ int fd = -1;
-		char path[64], text[256];
-		ssize_t len = 0;
-
-		if (threads.n == MAX_THREADS) {
+		if (threads.n == MAX_THREADS)
 			threads.running++;
-			continue;
-		}
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0)
-			len = io__read(fd, text, sizeof(text) - 1);
-		text[len > 0 ? len : 0] = '\0';
-		if (take_thread(&threads, tid, text))
+		else if (add_thread(&threads, pid, tid))
 			return -ENOMEM;
 	}
 	if (threads.n)
