@@ -736,7 +736,7 @@ ABI_ASSERT(struct abi_config, 32);
 struct abi_registers {
 	__u32 tid;
 	__u32 unused;
-	__u64 sp, bp;
+	__u64 sp, pc, bp;
 	__u64 tp; /* thread pointer: the base of fs */
 	/* all general registers but the stack pointer, in no particular order */
 	__u64 values[ABI_REGISTERS];

@@ -27,6 +27,7 @@ int read_registers(struct bpf_iter__task *ctx)
 		return 0;
 	registers.tid = (__u32)task->pid;
 	registers.sp = regs->sp;
+	registers.pc = regs->ip;
 	registers.bp = regs->bp;
 	registers.tp = task->thread.fsbase;
 	registers.values[0] = regs->bx;

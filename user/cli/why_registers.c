@@ -17,7 +17,7 @@ static int add(void *ctx, const struct abi_registers *read)
 	if (!thread)
 		return err;
 	thread->tp = read->tp;
-	if (thread->sp == read->sp)
+	if (thread->sp == read->sp && thread->pc == read->pc)
 		thread->bp = read->bp;
 	else /* it has run since the list was made */
 		thread->pc = 0;

@@ -176,9 +176,9 @@ static int name_root(const struct root_names *names, const struct path *path, st
 	static const char *const kinds[ROOT_KINDS] = {"global", "memory", "stack", "register"};
 	const struct root_word *root = &path->root;
 	const struct map_entry *entry = maps__find(names->maps, root->addr);
-	int err = root->kind == ROOT_ANONYMOUS || root->kind == ROOT_STACK
-			  ? name_thread_local(names, root->addr, row)
-			  : -ENOENT;
+	/* Thread-local memory may begin right behind a file's data, and then seems to belong to
+	 * it. */
+	int err = root->kind == ROOT_REGISTER ? -ENOENT : name_thread_local(names, root->addr, row);
 
 	if (err != -ENOENT)
 		return err;

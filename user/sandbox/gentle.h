@@ -56,8 +56,8 @@ void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now);
 
 /* Makes gentle__step() take breaks in this process from now on. To be called before the sandbox is
- * sealed. for_s: how long the child holds back. If the kernel does not count the run delay
- * (CONFIG_SCHED_INFO), the child holds back all that time. */
+ * sealed. for_s: how long the child holds back. If the run delay cannot be read (the kernel lacks
+ * CONFIG_SCHED_INFO, or there is no /proc), the child holds back all that time. */
 void gentle__begin(double for_s);
 /* Takes a break if one is due. Does nothing if this process has not called gentle__begin(). To be
  * called after about 20 us of work each time. Takes less than 100 ns if no break is due. */

@@ -25,6 +25,7 @@
 #include "symbolize/variables_internal.h"
 
 #define MAX_OBJECTS 1024
+#define MAX_TRIES   2 /* libc and libpthread */
 #define MAX_FRAMES  128
 #define MAX_BELOW   (64ULL << 20) /* an offset is no larger; glibc has special values above */
 #define STACK_BYTES (48u << 10)	  /* memory__read() reads no more at once */
@@ -64,7 +65,10 @@ static int compare_tp(const void *a, const void *b)
 {
 	const struct thread_state *const *x = a, *const *y = b;
 
-	return ((*x)->tp > (*y)->tp) - ((*x)->tp < (*y)->tp);
+	if ((*x)->tp != (*y)->tp)
+		return (*x)->tp < (*y)->tp ? -1 : 1;
+	/* A thread of the kernel (io_uring) has the tp of the older thread that made it. */
+	return ((*x)->tid > (*y)->tid) - ((*x)->tid < (*y)->tid);
 }
 
 int thread_names__new(pid_t pid, const struct maps *maps, const struct thread_state *threads,
@@ -142,44 +146,71 @@ static int add_program(struct thread_names *names, struct variables_file **ret)
 	return add_module(names, file, ((tls.size - rest + tls.align - 1) & -tls.align) + rest);
 }
 
-/* Reads where l_tls_offset is in a struct link_map, from the file that may tell. 0: it does not. */
-static uint64_t read_member(const struct variables_file *file)
+/* Reads where l_tls_offset is in a struct link_map, from the C library's file. 0: it does not
+ * tell. */
+static uint64_t read_member(int fd)
 {
 	static const char name[] = "_thread_db_link_map_l_tls_offset";
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
-	const char *soname = elf_image__soname(file->binary->image);
 	struct elf_symbol symbol;
 	uint32_t words[3]; /* bits, elements, offset */
 	uint64_t off;
 
-	/* libpthread until glibc 2.33 */
-	if (!soname || (strcmp(soname, "libc.so.6") != 0 && strcmp(soname, "libpthread.so.0") != 0))
-		return 0;
-	if (elf_image__open(file->binary->fd, file->path, &image, NULL) ||
+	if (elf_image__open(fd, "libc", &image, NULL) ||
 	    elf_image__find_object(image, name, &symbol) ||
 	    elf_image__vaddr_to_off(image, symbol.vaddr, &off) ||
-	    io__pread(file->binary->fd, words, sizeof(words), off) != sizeof(words))
+	    io__pread(fd, words, sizeof(words), off) != sizeof(words))
 		return 0;
 	return words[0] == 64 && words[2] < 4096 ? words[2] : 0;
 }
 
+/* The libraries of a process that have thread-local variables. */
+struct libraries {
+	struct link_object objects[MAX_OBJECTS];
+	size_t n;
+	uint64_t member;    /* where l_tls_offset is in a struct link_map; 0: not known */
+	unsigned int tries; /* how many files were asked for it */
+};
+
+/* Looks at the file of an object. Returns whether it has thread-local variables. */
+static bool examine(struct thread_names *names, struct libraries *l, uint64_t dynamic)
+{
+	const struct map_entry *entry = maps__find(names->maps, dynamic);
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_close_ int fd = -1;
+	const char *soname;
+	struct elf_tls tls;
+
+	if (entry && entry->file.inode)
+		fd = maps__open_file(names->pid, entry);
+	if (fd < 0 || elf_image__open_code(fd, entry->path, &image, NULL))
+		return false;
+	soname = elf_image__soname(image);
+	/* libpthread: until glibc 2.33 */
+	if (soname && !l->member && l->tries < MAX_TRIES &&
+	    (!strcmp(soname, "libc.so.6") || !strcmp(soname, "libpthread.so.0"))) {
+		l->member = read_member(fd);
+		l->tries++;
+	}
+	return !elf_image__tls(image, &tls);
+}
+
 static int add_libraries(struct thread_names *names, const struct variables_file *program)
 {
-	_cleanup_free_ struct link_object *objects = calloc(MAX_OBJECTS, sizeof(*objects));
-	long n = objects ? link_map__read(names->pid, objects, MAX_OBJECTS) : 0;
-	uint64_t member = 0, below;
-	int err = objects ? 0 : -ENOMEM;
+	_cleanup_free_ struct libraries *l = calloc(1, sizeof(*l));
+	long n = l ? link_map__read(names->pid, l->objects, MAX_OBJECTS) : 0;
+	int err = l ? 0 : -ENOMEM;
 
-	for (long i = 0; i < n && !member; i++) {
-		const struct variables_file *file = file_at(names, objects[i].dynamic);
-
-		member = file ? read_member(file) : 0;
-	}
-	for (long i = 0; i < n && member && !err; i++) {
-		struct variables_file *file = file_at(names, objects[i].dynamic);
+	for (long i = 0; i < n; i++)
+		if (examine(names, l, l->objects[i].dynamic))
+			l->objects[l->n++] = l->objects[i];
+	for (size_t i = 0; !err && i < l->n && l->member; i++) {
+		struct variables_file *file = file_at(names, l->objects[i].dynamic);
+		uint64_t below;
 
 		if (file && file != program &&
-		    !memory__read(names->pid, objects[i].addr + member, &below, sizeof(below)))
+		    !memory__read(names->pid, l->objects[i].addr + l->member, &below,
+				  sizeof(below)))
 			err = add_module(names, file, below);
 	}
 	return err;
@@ -265,12 +296,24 @@ static bool find_rule(void *ctx, uint64_t pc, uint32_t *ret)
 {
 	const struct copy *copy = ctx;
 	struct variables_file *file = file_at(copy->names, pc);
-	const struct unwind_table *table = file && file->known ? variables__find_table(file) : NULL;
+	const struct unwind_table *table =
+		file && file->known ? variables__find_table(copy->names->variables, file) : NULL;
 
 	if (!table)
 		return false;
 	*ret = unwind_table__find(table, pc - file->bias);
 	return true;
+}
+
+/* Does the thread wait where it did when its state was read? */
+static bool waits(const struct thread_names *names, const struct thread_state *thread)
+{
+	struct thread_state now;
+	uint64_t args[THREAD_ARGS];
+	size_t n;
+
+	return !thread_state__read(names->pid, thread->tid, &now, args, &n) &&
+	       now.sp == thread->sp && now.pc == thread->pc;
 }
 
 static void walk(struct thread_names *names, const struct thread_state *thread, struct stack *stack)
@@ -284,7 +327,8 @@ static void walk(struct thread_names *names, const struct thread_state *thread, 
 	copy->names = names;
 	copy->start = thread->sp;
 	copy->len = entry->end - thread->sp < STACK_BYTES ? entry->end - thread->sp : STACK_BYTES;
-	if (memory__read(names->pid, copy->start, copy->bytes, copy->len))
+	if (!waits(names, thread) ||
+	    memory__read(names->pid, copy->start, copy->bytes, copy->len) || !waits(names, thread))
 		return;
 	source.ctx = copy;
 	stack->n =

@@ -24,15 +24,16 @@ void thread_names__free(struct thread_names *names);
  * variable or, without a name, in the file's thread-local memory. 0; -ENOENT: addr lies in no
  * thread-local memory that is known; -ENOMEM. ret->name is valid until the next call.
  *
- * Known are the program and the libraries that were loaded with it, or later into the room that
- * glibc keeps for this (dlopen). The thread-local memory of other libraries is in the heap. */
+ * Known are the variables of threads whose tp is known: those of the program and, under glibc,
+ * those of libraries that were loaded with it, or later (dlopen) into room that glibc keeps for
+ * this. The thread-local memory of other libraries is in the heap. */
 int thread_names__variable(struct thread_names *names, uint64_t addr, struct variable *ret,
 			   pid_t *ret_tid);
 
-/* Names the function in whose frame addr lies, in the stack of thread tid. The word there must
- * still be an address in [low, high), or the thread has gone on. *ret, which the caller frees, is a
- * name or, for code without symbols, the file's name and an offset. 0; -ENOENT: the function is not
- * known; -ENOMEM. */
+/* Names the function in whose frame addr lies, in the stack of thread tid. The thread must still
+ * wait where it did, and the word at addr must be an address in [low, high). *ret, which the caller
+ * frees, is a name or, for code without symbols, the file's name and an offset. 0; -ENOENT: the
+ * function is not known; -ENOMEM. */
 int thread_names__function(struct thread_names *names, pid_t tid, uint64_t addr, uint64_t low,
 			   uint64_t high, char **ret);
 

@@ -12,8 +12,9 @@
 #include "proc/process.h"
 #include "symbolize/variables_internal.h"
 
-#define PATIENCE_S 20 /* per file */
-#define MAX_FILES  64 /* files that are read; variables of further files have no names */
+#define PATIENCE_S 20	      /* per file and kind of symbols */
+#define MAX_FILES  64	      /* files that are read; variables of further files have no names */
+#define MAX_ROWS   (8u << 20) /* for unwinding, of all files together */
 
 struct variables {
 	pid_t pid;
@@ -23,7 +24,8 @@ struct variables {
 	int root_fd;
 	struct variables_file files[MAX_FILES];
 	size_t n_files;
-	char *name; /* the last name that was returned */
+	size_t n_rows; /* of all tables */
+	char *name;    /* the last name that was returned */
 };
 
 int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiting *waiting,
@@ -146,14 +148,19 @@ int variables__find_symbol(struct variables *variables, struct variables_file *f
 	return *ret_name ? 0 : -ENOMEM;
 }
 
-const struct unwind_table *variables__find_table(struct variables_file *file)
+const struct unwind_table *variables__find_table(struct variables *variables,
+						 struct variables_file *file)
 {
+	size_t left = MAX_ROWS - variables->n_rows;
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	struct unwind_table *table;
 
-	if (!file->tried_table && file->binary &&
+	if (!file->tried_table && file->binary && left &&
 	    !elf_image__open_code(file->binary->fd, file->path, &image, NULL) &&
-	    unwind_table__build(image, 0, &file->table, NULL))
-		file->table = NULL;
+	    !unwind_table__build(image, left, &table, NULL)) {
+		file->table = table;
+		variables->n_rows += table->n;
+	}
 	file->tried_table = true;
 	return file->table;
 }

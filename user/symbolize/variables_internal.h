@@ -33,7 +33,8 @@ int variables__find_symbol(struct variables *variables, struct variables_file *f
 			   enum symtab_kind kind, uint64_t vaddr, char **ret_name,
 			   uint64_t *ret_start);
 
-/* Returns the file's rows for unwinding; NULL: there are none, or no memory for them. */
-const struct unwind_table *variables__find_table(struct variables_file *file);
+/* Returns the file's rows for unwinding; NULL: there are none, or no room for them. */
+const struct unwind_table *variables__find_table(struct variables *variables,
+						 struct variables_file *file);
 
 #endif

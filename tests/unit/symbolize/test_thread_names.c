@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -96,59 +97,103 @@ static void test_variables(void **state)
 	end(&own);
 }
 
-static void assert_function(struct own *own, const void *at, const char *wanted)
+/* A thread that waits in inner(), which outer() has called. */
+struct waiter {
+	int pipe[2];
+	pid_t tid;
+	uint64_t bp;
+	volatile uint64_t *outer_slot, *inner_slot;
+};
+
+__attribute__((noinline)) static void inner(struct waiter *w)
 {
-	uint64_t word = *(const uint64_t *)at;
+	volatile uint64_t slot = 0x1234;
+	long rc = SYS_read;
+	char byte;
+
+	w->inner_slot = &slot;
+	__asm__ volatile("mov %%rbp, %0" : "=r"(w->bp));
+	/* a system call in this very function, where rbp has not changed */
+	__asm__ volatile("syscall"
+			 : "+a"(rc)
+			 : "D"((long)w->pipe[0]), "S"(&byte), "d"(1L)
+			 : "rcx", "r11", "memory");
+	assert_int_equal(rc, 0);
+}
+
+__attribute__((noinline)) static void *outer(void *arg)
+{
+	struct waiter *w = arg;
+	volatile uint64_t slot = 0x5678;
+
+	w->outer_slot = &slot;
+	w->tid = gettid();
+	inner(w);
+	slot = 0; /* so that this call is no jump */
+	return NULL;
+}
+
+static void assert_function(struct own *own, const struct waiter *w, volatile uint64_t *at,
+			    const char *wanted)
+{
+	uint64_t word = *at;
 	char *name;
 
 	assert_int_equal(
-		thread_names__function(own->names, getpid(), (uintptr_t)at, word, word + 1, &name),
+		thread_names__function(own->names, w->tid, (uintptr_t)at, word, word + 1, &name),
 		0);
 	assert_string_equal(name, wanted);
 	free(name);
 }
 
-/* With a slot of its own in its frame, below that of its caller. */
-__attribute__((noinline)) static void inner(struct own *own, volatile uint64_t *outer_slot)
+static void assert_no_function(struct own *own, pid_t tid, uint64_t at, uint64_t high)
 {
-	volatile uint64_t slot = 0x1234;
 	char *name;
 
-	own->threads[0] = (struct thread_state){.tid = getpid()};
-	__asm__ volatile("lea (%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
-			 : "=r"(own->threads[0].pc), "=r"(own->threads[0].sp),
-			   "=r"(own->threads[0].bp));
-	begin(own);
-	assert_function(own, (const void *)&slot, "inner");
-	assert_function(own, (const void *)outer_slot, "outer");
-	/* the word has changed, so the thread has gone on */
-	assert_int_equal(
-		thread_names__function(own->names, getpid(), (uintptr_t)&slot, 1, 0x1234, &name),
-		-ENOENT);
-	/* below the stack, and a thread that is not known */
-	assert_int_equal(thread_names__function(own->names, getpid(), own->threads[0].sp - 4096, 0,
-						UINT64_MAX, &name),
-			 -ENOENT);
-	assert_int_equal(
-		thread_names__function(own->names, OTHER, (uintptr_t)&slot, 0, UINT64_MAX, &name),
-		-ENOENT);
-	end(own);
+	assert_int_equal(thread_names__function(own->names, tid, at, 0, high, &name), -ENOENT);
 }
 
-__attribute__((noinline)) static void outer(struct own *own)
+/* Waits until the thread waits. */
+static void read_state(const struct waiter *w, struct thread_state *ret)
 {
-	volatile uint64_t slot = 0x5678;
+	uint64_t args[THREAD_ARGS] = {};
+	size_t n = 0;
 
-	inner(own, &slot);
-	slot = 0; /* so that this call is no jump */
+	for (int i = 0; i < 5000; i++) {
+		if (w->tid && !thread_state__read(getpid(), w->tid, ret, args, &n) && n &&
+		    args[0] == (uint64_t)w->pipe[0])
+			break;
+		usleep(1000);
+	}
+	assert_int_equal(args[0], w->pipe[0]);
+	ret->bp = w->bp;
 }
 
 static void test_functions(void **state)
 {
+	struct waiter w = {};
 	struct own own = {};
+	pthread_t thread;
 
 	(void)state;
-	outer(&own);
+	assert_int_equal(pipe(w.pipe), 0);
+	assert_int_equal(pthread_create(&thread, NULL, outer, &w), 0);
+	read_state(&w, &own.threads[0]);
+	own.threads[1] = own.threads[0];
+	own.threads[1].tid = OTHER; /* there is no such thread, so it does not wait there */
+	begin(&own);
+	assert_function(&own, &w, w.inner_slot, "inner");
+	assert_function(&own, &w, w.outer_slot, "outer");
+	/* another word is there now */
+	assert_no_function(&own, w.tid, (uintptr_t)w.inner_slot, 0x1234);
+	/* below the stack; threads that do not wait, or are not known */
+	assert_no_function(&own, w.tid, own.threads[0].sp - 4096, UINT64_MAX);
+	assert_no_function(&own, OTHER, (uintptr_t)w.inner_slot, UINT64_MAX);
+	assert_no_function(&own, OTHER + 1, (uintptr_t)w.inner_slot, UINT64_MAX);
+	end(&own);
+	close(w.pipe[1]);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	close(w.pipe[0]);
 }
 
 int main(void)
