@@ -265,6 +265,43 @@ static void test_list_that_changes(void **state)
 	end();
 }
 
+#define FAST_HEAD (MAIN + 16 + 8) /* of the fast bin for 48 bytes */
+
+/* At each look, the fast bin begins with another chunk. */
+static void change_head(struct fake *f, uint64_t addr)
+{
+	static bool second;
+
+	if (addr != FAST_HEAD)
+		return;
+	fake__put(f, FAST_HEAD, BRK + 0x290 + (second ? 48 : 0));
+	second = !second;
+}
+
+/* What comes and goes is at the head of a fast bin. The chunks behind it are free. */
+static void test_fast_bin_that_changes(void **state)
+{
+	static const long sizes[] = {0x290, 48, 48, 48, 48, 48, 0};
+	uint64_t first = BRK + 0x290 + 16;
+
+	(void)state;
+	put_heap(sizes);
+	for (int i = 0; i < 4; i++) { /* the first two lead to the third */
+		uint64_t at = first + 48 * (uint64_t)i, next = first - 16 + (i < 2 ? 96 : 144);
+
+		fake__put(&fake, at, (i < 3 ? next : 0) ^ at >> 12);
+	}
+	fake.before_read = change_head;
+	find();
+	assert_block(first, 40, true);
+	assert_block(first + 48, 40, true);
+	assert_block(first + 96, 40, false);
+	assert_block(first + 144, 40, false);
+	assert_block(first + 192, 40, true);
+	assert_place(0, PLACE_FAST_BIN, 2, 80);
+	end();
+}
+
 /* glibc 2.43 has no fast bins. A thread cache says how much room its lists have, and has lists of
  * large blocks. There is room for a header after mapped blocks. */
 static void test_2_43(void **state)
@@ -517,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_stale_key),
 		cmocka_unit_test(test_list_that_changes),
+		cmocka_unit_test(test_fast_bin_that_changes),
 		cmocka_unit_test(test_caches_of_2_31),
 		cmocka_unit_test(test_2_43),
 		cmocka_unit_test(test_other_arena),
