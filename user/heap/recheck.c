@@ -14,14 +14,6 @@
 #define FILTER	      (1u << 20) /* bits; a power of two */
 #define EDGES_AT_ONCE 1024
 
-/* glibc keeps links in the first bytes of a free block: LINKS bytes, or LARGE_LINKS in a chunk that
- * is large enough for the bins that are sorted by size. */
-#define LINKS	     16
-#define LARGE_LINKS  32
-#define LARGE_CHUNK  (1024 - WORD) /* usable bytes */
-#define CHUNK_HEADER 16
-#define PREV_INUSE   1 /* a bit of the word behind a block; set: the block's chunk is in use */
-
 struct checking {
 	struct image *image;
 	const struct blocks *blocks;
@@ -97,54 +89,42 @@ static int take_off(struct checking *c, uint32_t number)
 
 /* --- words --- */
 
-/* Is the chunk of the block free? It may have been freed after blocks were listed. If so, the
- * header of the next chunk says so. (This holds for the bins that link chunks by plain addresses;
- * the others do not matter here.) */
-static bool is_free(const struct checking *c, const struct block *block)
-{
-	uint64_t header;
-
-	if (!block->in_use)
-		return true;
-	return !image__read(c->image, block->start + block->size, &header, sizeof(header)) &&
-	       header && !(header & PREV_INUSE);
-}
-
-/* Is the word a link of glibc from one free chunk to another? Chunks begin 16 bytes before their
- * blocks, so such a link seems to lead to the last word of the block before. */
-static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
-		    const struct block *holder, uint32_t number)
+/* Does the word look like a link of glibc from one free chunk to another? Chunks begin 16 bytes
+ * before their blocks, so such a link seems to lead to the last word of the block before. */
+static bool may_be_link(const struct checking *c, uint64_t value, uint32_t number)
 {
 	const struct lost_block *candidate = &c->candidates.list[number];
-	struct block next;
+	const struct span *span = blocks__find_span(c->blocks, candidate->addr);
 
-	if (!holder->span || holder->span->kind != SPAN_WALKED ||
-	    at - holder->start >= (holder->size < LARGE_CHUNK ? LINKS : LARGE_LINKS) ||
-	    value != candidate->addr + candidate->size - WORD)
-		return false;
-	return blocks__find(c->blocks, value + CHUNK_HEADER, &next) && is_free(c, &next) &&
-	       is_free(c, holder);
+	return value == candidate->addr + candidate->size - WORD && span &&
+	       span->kind == SPAN_WALKED;
+}
+
+static int add_stale(struct checking *c, uint64_t at, uint64_t value)
+{
+	struct stale_words *stale = &c->to->stale;
+
+	if (VECTOR_RESERVE(stale->list, c->stale_room, stale->n + 1))
+		return -ENOMEM;
+	stale->list[stale->n++] = (struct stale_word){at, value};
+	return 0;
 }
 
 /* Handles a word at `at` in heap memory that points to a candidate. */
 static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint32_t number)
 {
-	struct stale_words *stale = &c->to->stale;
 	struct block holder = {};
+	bool link;
 
 	if (numbers__find(&c->numbers, at) != NO_NUMBER)
 		return 0; /* a candidate's pointers are followed later, if it is not lost */
 	blocks__find(c->blocks, at, &holder);
-	if (is_link(c, at, value, &holder, number))
+	link = may_be_link(c, value, number);
+	if (link && !holder.in_use)
 		return 0;
-	if (holder.in_use)
+	if ((holder.in_use && !link) || c->to->stale.n == RECHECK_STALE)
 		return take_off(c, number);
-	if (stale->n == RECHECK_STALE)
-		return take_off(c, number);
-	if (VECTOR_RESERVE(stale->list, c->stale_room, stale->n + 1))
-		return -ENOMEM;
-	stale->list[stale->n++] = (struct stale_word){at, value};
-	return 0;
+	return add_stale(c, link ? at | STALE_LINK : at, value);
 }
 
 /* Handles a value in the heap's vicinity that points to no candidate. If the value leads to memory
@@ -229,8 +209,8 @@ static int read_late(struct checking *c)
 
 /* --- what follows from it --- */
 
-/* Finds the words in free memory that the preceding recheck has not seen. Takes their targets off
- * the list: these blocks are not lost. */
+/* Takes those blocks off the list to which a pointer leads, by what the preceding recheck has
+ * seen. */
 static int judge_stale(struct checking *c, const struct stale_words *before)
 {
 	const struct stale_words *stale = &c->to->stale;
@@ -239,11 +219,13 @@ static int judge_stale(struct checking *c, const struct stale_words *before)
 
 	for (size_t i = 0; i < stale->n && !err; i++) {
 		const struct stale_word *word = &stale->list[i];
+		bool seen;
 
 		while (k < before->n && before->list[k].at < word->at)
 			k++;
-		if (k == before->n || before->list[k].at != word->at ||
-		    before->list[k].value != word->value)
+		seen = k < before->n && before->list[k].at == word->at &&
+		       before->list[k].value == word->value;
+		if (seen == !!(word->at & STALE_LINK))
 			err = take_off(c, numbers__find(&c->numbers, word->value));
 	}
 	return err;

@@ -12,7 +12,14 @@
  * that was free when the blocks were listed may have been allocated since, for example for a list's
  * new head. A stale word does not change from one recheck to the next. So a word in free memory
  * counts only if the preceding recheck has not seen it. The first recheck has nothing to compare
- * with, so no such word counts there. */
+ * with, so no such word counts there.
+ *
+ * glibc's links between free chunks look like pointers to the last word of a block. They are in
+ * free memory and, where a program has not written to it yet, in new blocks. While blocks come and
+ * go, each recheck finds such links in new places. So in free memory, a pointer to the last word of
+ * a block never counts. In a block in use, it counts only if the preceding recheck has seen it
+ * there, too. (So a block is called lost by mistake if its only pointer leads to its last word, and
+ * is in another place in each recheck.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 
@@ -30,9 +37,14 @@ struct image;
 /* at most so many stale words are listed; further ones count as pointers */
 #define RECHECK_STALE (1u << 20)
 
-/* A word in free memory that points to a candidate. */
+#define STALE_LINK 1 /* a bit of stale_word.at */
+
+/* A word that points to a candidate, perhaps. */
 struct stale_word {
-	uint64_t at, value;
+	/* Address of the word, a multiple of 8. With STALE_LINK: the word is in a block in use, and
+	 * looks like a link of glibc; else it is in free memory. */
+	uint64_t at;
+	uint64_t value;
 };
 
 struct stale_words {
