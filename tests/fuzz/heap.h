@@ -186,8 +186,8 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 	struct image *image;
 	struct maps maps;
 	struct census_type *types;
-	size_t n_types;
-	uint64_t n = 0, untold;
+	struct types *counting;
+	uint64_t n = 0, n_types, untold;
 
 	for (size_t i = fuzz_take(&heap->in, 1); i; i--)
 		fuzz_heap__change(heap);
@@ -200,7 +200,12 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 		for (size_t k = 0; k < HEAP_SIZES; k++)
 			n += found.arenas[i]->count[PLACE_IN_USE][k].blocks +
 			     found.arenas[i]->count[PLACE_LARGE][k].blocks;
-	require(!types__count(image, blocks, &types, &n_types, &untold) && n_types <= TYPES_MAX);
+	require(!types__new(image, &counting) && !types__count(counting, blocks));
+	types__give(counting, &types, &n_types, &untold);
+	types__free(counting);
+	require(n_types <= TYPES_MAX);
+	for (uint64_t i = 1; i < n_types; i++)
+		require(types[i - 1].vtable <= types[i].vtable);
 	free(types);
 	fuzz_heap__shapes(image, blocks, sums.in_use);
 	/* a large block with the slots of a thread cache is counted, but no longer in use */

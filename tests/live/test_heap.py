@@ -230,8 +230,8 @@ def heap_classes():
                 wanted[what] = int(count)
             expect_equal({row["class"]: row["blocks"] for row in census(program.pid)["types"]},
                          wanted, f"objects, {name}")
-            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  shop::Item",
-                         r"\d+ +\S+ KiB  4 others")
+            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  .*shop::Item",
+                         r"\d+ +\S+ KiB  .*4 others")
             end(program)
 
 
@@ -386,6 +386,31 @@ def heap_after_a_run():
     for options in (("-a",), ("-p", 1, "--what", "regions"), ("-p", 1, "--on-oom")):
         expect_equal(memtrace("record", "--heap", "-d", 1, *options).status, 2,
                      f"status of --heap {options}")
+
+
+@test(beside=True)
+def heap_census_as_stacks():
+    """-f without --stacks writes each block once, by place, class and size."""
+    target = start([os.path.join(PROGS, "typed")])
+    while read_line(target, target.stdout) != "ready\n":
+        pass
+    document = memtrace("heap", "-p", target.pid, "--json").json()
+    lines = memtrace("heap", "-p", target.pid, "-f", "collapsed").out.splitlines()
+    svg = memtrace("heap", "-p", target.pid, "-f", "svg").out
+    end(target)
+    rows = {tuple(path.split(";")): int(n) for path, n in (line.rsplit(" ", 1) for line in lines)}
+    for row in document["types"]:
+        found = sum(n for path, n in rows.items() if path[2] == row["class"])
+        expect_equal(found, row["bytes"], f"bytes of {row['class']}")
+    pinned = sum(size["pinned"] for allocator in document["allocators"]
+                 for size in allocator["sizes"])
+    expect(0 < sum(row["pinned"] for row in document["types"]) <= pinned,
+           f"pinned: {document['types']}, in all {pinned}")
+    in_use = sum(size["in_use"]["bytes"] for allocator in document["allocators"]
+                 for size in allocator["sizes"])
+    expect_equal(sum(n for path, n in rows.items() if path[1] == "in use"), in_use,
+                 "bytes in use")
+    expect("by place, class and size" in svg and "shop::Item" in svg, svg[:2000])
 
 
 @test(beside=True)

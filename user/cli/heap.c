@@ -86,9 +86,10 @@ static const struct option_row output_rows[] = {
 	 .arg = "FORMAT",
 	 .values = "collapsed pprof svg",
 	 .take = take_format,
-	 .help = "the stacks of --stacks: collapsed, pprof or svg",
-	 .man = "Blocks in use by the functions that probably made them, and those of which "
-		"nothing is known."},
+	 .help = "the blocks as stacks: collapsed, pprof or svg",
+	 .man = "All blocks by place (in use or free), C++ class and size. With --stacks: blocks "
+		"in use by the functions that probably made them, and those of which nothing is "
+		"known."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
@@ -202,8 +203,6 @@ int cmd_heap(int argc, char **argv)
 		return usage_error("heap", "which process? -p PID");
 	if (config.duration_s > 0 && !config.stacks)
 		return usage_error("heap", "-d is the time of tracing for --stacks");
-	if (config.format && !config.stacks)
-		return usage_error("heap", "-f is for --stacks");
 	status = check_drawn_format("heap", config.format, config.json, config.output);
 	if (status)
 		return status;

@@ -67,14 +67,22 @@ int heap_types__name(pid_t pid, const struct maps *maps, const struct census *ce
 	struct heap_type *types = calloc(n + 1, sizeof(*types));
 	int err = types ? variables__new(pid, maps, NULL, &variables) : -ENOMEM;
 
-	for (size_t i = 0; i < n && !err; i++) {
+	for (size_t i = 0, next; i < n && !err; i = next) {
 		const struct census_type *type = &census->types[i];
+		struct heap_type made = {.vtable = type->vtable, .first = i};
 		char *name;
 
+		for (next = i; next < n && census->types[next].vtable == type->vtable; next++) {
+			made.count.blocks += census->types[next].count.blocks;
+			made.count.bytes += census->types[next].count.bytes;
+			made.pinned += census->types[next].pinned;
+		}
 		err = type->name[0] ? name_by_type_info(type->name, &name)
 				    : name_by_symbol(variables, type->vtable, &name);
+		made.name = name;
+		made.n = next - i;
 		if (!err && name)
-			types[named++] = (struct heap_type){name, type->vtable, type->count};
+			types[named++] = made;
 	}
 	if (err) {
 		heap_types__free(types, named);

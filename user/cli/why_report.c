@@ -297,7 +297,6 @@ static int take_leaks(const struct why *why, struct why_report *report)
 
 static void take_head(pid_t pid, const struct why *why, struct why_report *report)
 {
-	static const char *const names[HEAP_ALLOCATORS] = {"glibc", "jemalloc"};
 	const struct why_sums *sums = &why->sums;
 	struct process_info info;
 	size_t len = 0;
@@ -307,10 +306,11 @@ static void take_head(pid_t pid, const struct why *why, struct why_report *repor
 		memcpy(report->comm, info.comm, sizeof(report->comm));
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		if (sums->arenas[i] && len < sizeof(report->allocators))
-			len += (size_t)snprintf(
-				report->allocators + len, sizeof(report->allocators) - len,
-				"%s%s, %" PRIu64 " arena%s", len ? "; " : "", names[i],
-				sums->arenas[i], sums->arenas[i] == 1 ? "" : "s");
+			len += (size_t)snprintf(report->allocators + len,
+						sizeof(report->allocators) - len,
+						"%s%s, %" PRIu64 " arena%s", len ? "; " : "",
+						heap_allocator__name(i), sums->arenas[i],
+						sums->arenas[i] == 1 ? "" : "s");
 	report->blocks = sums->blocks;
 	report->bytes = sums->bytes;
 	report->scans = why->scans;

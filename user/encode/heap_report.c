@@ -13,11 +13,6 @@
 
 #define MAX_ARENAS 8 /* rows of arenas; one more row sums up the others */
 
-static const char *const allocator_names[HEAP_ALLOCATORS] = {
-	[HEAP_GLIBC] = "glibc",
-	[HEAP_JEMALLOC] = "jemalloc",
-};
-
 /* The places of blocks, in words for people and as keys of JSON. */
 static const struct {
 	const char *text, *key;
@@ -42,7 +37,7 @@ bool heap_report__refusal(const struct census *census, char *text, size_t size)
 			"%.0f %% of the memory of %s made no sense or was not resident: more than "
 			"%.0f %%, so its figures would mislead. Try again when the program is less "
 			"busy",
-			100 * doubt, allocator_names[i], 100 * CENSUS_MAX_DOUBT);
+			100 * doubt, heap_allocator__name(i), 100 * CENSUS_MAX_DOUBT);
 		return true;
 	}
 	return false;
@@ -79,7 +74,7 @@ static void put_memory(const struct heap_report *report, struct sink *sink)
 
 		if (!pages->mapped)
 			continue;
-		grid__add_row(&grid, "%s\t%s\t", allocator_names[i], bytes(pages->pages, a));
+		grid__add_row(&grid, "%s\t%s\t", heap_allocator__name(i), bytes(pages->pages, a));
 		grid__add_row(&grid, "  blocks in use\t%s\t", bytes(pages->live, a));
 		grid__add_row(&grid, "  free, whole pages\t%s\t%s of it in free blocks%s",
 			      bytes(pages->whole_free, a), bytes(pages->trimmable, b),
@@ -155,7 +150,7 @@ static int put_arenas(const struct census *census, struct sink *sink)
 		snprintf(name, sizeof(name),
 			 arenas[i].allocator == HEAP_GLIBC ? "0x%" PRIx64 : "%" PRIu64,
 			 arenas[i].addr);
-		add_arena(&grid, allocator_names[arenas[i].allocator], name, arenas[i].places);
+		add_arena(&grid, heap_allocator__name(arenas[i].allocator), name, arenas[i].places);
 	}
 	for (size_t i = shown; i < n; i++)
 		for (int k = 0; k < HEAP_PLACES; k++) {
@@ -221,9 +216,10 @@ static void add_size_row(struct grid *grid, int allocator, const char *name,
 		grid__add_row(grid, "%s\t%" PRIu64 "\t%s", name, size->holders,
 			      bytes(size->pinned, a));
 	else
-		grid__add_row(grid, "%s %s\t%" PRIu64 "\t%s\t%s\t%s", allocator_names[allocator],
-			      name, size->in_use.blocks, bytes(size->in_use.bytes, a),
-			      bytes(size->cached.bytes, b), bytes(size->free.bytes, c));
+		grid__add_row(grid, "%s %s\t%" PRIu64 "\t%s\t%s\t%s",
+			      heap_allocator__name(allocator), name, size->in_use.blocks,
+			      bytes(size->in_use.bytes, a), bytes(size->cached.bytes, b),
+			      bytes(size->free.bytes, c));
 }
 
 /* Adds the rows of the first sizes, and one that sums up the others. */
@@ -257,12 +253,22 @@ static void put_sizes(const struct census *census, int allocator, unsigned top, 
 	put_below(&grid, sink);
 }
 
+static void add_type_row(struct grid *grid, const struct heap_type *type, const char *name)
+{
+	char a[20], b[20];
+
+	grid__add_row(grid, "%" PRIu64 "\t%s\t%s\t%s", type->count.blocks,
+		      bytes(type->count.bytes, a), type->pinned ? bytes(type->pinned, b) : "",
+		      name);
+}
+
 static void put_types(const struct heap_report *report, unsigned top, struct sink *sink)
 {
-	_cleanup_(grid__clear) struct grid grid = GRID(
-		{"BLOCKS", false}, {"BYTES", false}, {"C++ CLASS (with virtual functions)", true});
-	struct heap_count others = {};
-	char a[20];
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"BLOCKS", false}, {"BYTES", false}, {"THEY PIN", false},
+		     {"C++ CLASS (with virtual functions)", true});
+	struct heap_type others = {};
+	char name[40];
 
 	if (!report->n_types)
 		return;
@@ -270,18 +276,18 @@ static void put_types(const struct heap_report *report, unsigned top, struct sin
 		const struct heap_type *type = &report->types[i];
 
 		if (i < top) {
-			grid__add_row(&grid, "%" PRIu64 "\t%s\t%s", type->count.blocks,
-				      bytes(type->count.bytes, a), type->name);
+			add_type_row(&grid, type, type->name);
 			continue;
 		}
-		others.blocks += type->count.blocks;
-		others.bytes += type->count.bytes;
+		others.count.blocks += type->count.blocks;
+		others.count.bytes += type->count.bytes;
+		others.pinned += type->pinned;
 	}
+	snprintf(name, sizeof(name), "%zu others", report->n_types - top);
 	if (report->n_types > top)
-		grid__add_row(&grid, "%" PRIu64 "\t%s\t%zu others", others.blocks,
-			      bytes(others.bytes, a), report->n_types - top);
+		add_type_row(&grid, &others, name);
 	if (report->census->untold_types)
-		grid__add_row(&grid, "%" PRIu64 "\t\tof further classes, not told apart",
+		grid__add_row(&grid, "%" PRIu64 "\t\t\tof further classes, not told apart",
 			      report->census->untold_types);
 	put_below(&grid, sink);
 }
@@ -298,7 +304,8 @@ static void put_pinned(const struct census *census, int allocator, unsigned top,
 	sink__printf(sink,
 		     "\nPinned pages of %s: %s of pages are less than half in use. %s on them are "
 		     "free, but\nblocks in use keep these pages:\n",
-		     allocator_names[allocator], bytes(pages->sparse, a), bytes(pages->pinned, b));
+		     heap_allocator__name(allocator), bytes(pages->sparse, a),
+		     bytes(pages->pinned, b));
 	add_sizes(&grid, census, allocator, top, true);
 	grid__put(&grid, sink);
 }
@@ -420,7 +427,7 @@ static void put_quality(const struct census *census, struct sink *sink)
 
 		if (!census->pages[i].mapped)
 			continue;
-		sink__printf(sink, "Quality, %s: %.3f %% in doubt", allocator_names[i],
+		sink__printf(sink, "Quality, %s: %.3f %% in doubt", heap_allocator__name(i),
 			     100 * census__doubt(census, (enum heap_allocator)i));
 		if (q->own_bytes)
 			sink__printf(sink, "; its own count %s, found %s", bytes(q->own_bytes, a),
@@ -531,7 +538,7 @@ static void put_json_allocator(struct json *list, const struct census *census, i
 {
 	struct json json = json__open(list, NULL, "{"), arenas, sizes;
 
-	json__put_text(&json, "name", allocator_names[allocator]);
+	json__put_text(&json, "name", heap_allocator__name(allocator));
 	put_json_pages(&json, &census->pages[allocator]);
 	arenas = json__open(&json, "arenas", "[");
 	for (size_t i = 0; i < census->n_arenas; i++) {
@@ -628,6 +635,7 @@ static void put_document(const struct heap_report *report, struct sink *sink)
 		json__put_text(&type, "class", report->types[i].name);
 		json__put_uint(&type, "blocks", report->types[i].count.blocks);
 		json__put_uint(&type, "bytes", report->types[i].count.bytes);
+		json__put_uint(&type, "pinned", report->types[i].pinned);
 		sink__puts(sink, "}");
 	}
 	sink__puts(sink, "]");

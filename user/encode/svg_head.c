@@ -77,6 +77,8 @@ static const char *what_it_is(const struct profile *profile)
 		return "the blocks asked for, by who holds them; some may be lost";
 	if (profile->drawn == DRAWN_ORIGINS)
 		return "blocks in use, by who probably made them";
+	if (profile->drawn == DRAWN_CENSUS)
+		return "blocks of the heap, by place, class and size";
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))
@@ -100,7 +102,9 @@ const char *svg_what(const struct profile *profile)
 		break;
 	}
 	if (profile->drawn)
-		return profile->drawn == DRAWN_PATHS ? "held or lost" : "in use";
+		return profile->drawn == DRAWN_PATHS	? "held or lost"
+		       : profile->drawn == DRAWN_CENSUS ? "in the heap"
+							: "in use";
 	if (profile__is_lower_bound(profile))
 		return "live, at least";
 	if (profile__is_faults(profile))
@@ -157,6 +161,8 @@ static int put_sampling(FILE *out, const struct profile *profile)
 	with_commas(profile->alloc_calls, calls);
 	if (profile->drawn == DRAWN_PATHS) {
 		fputs("below a root: what it leads to", out);
+	} else if (profile->drawn == DRAWN_CENSUS) {
+		fputs("usable bytes; sizes are groups", out);
 	} else if (profile->drawn) {
 		fputs("functions are those of sampled blocks that look alike", out);
 	} else if (profile__is_regions(profile)) {

@@ -19,6 +19,7 @@
 struct counting {
 	struct image *image;
 	struct census *census;
+	struct types *types;
 	struct shapes *shapes;	 /* NULL: no block is labelled */
 	const struct span *span; /* the span that is counted */
 	uint16_t *live;		 /* for each page of the span, the bytes of blocks in use */
@@ -150,15 +151,16 @@ static int add_holder(const struct block *block, void *ctx)
 	size->pinned += pinned;
 	if (c->shapes)
 		shapes__count(c->shapes, block, pinned);
-	return 0;
+	return pinned ? types__pin(c->types, block, pinned) : 0;
 }
 
 static int count_spans(const struct scan_view *view, const struct census_options *options,
-		       struct shapes *shapes, struct census *census)
+		       struct types *types, struct shapes *shapes, struct census *census)
 {
 	const struct slack slack = {view->image, options->ranges, options->n_ranges,
 				    &census->slack};
-	struct counting c = {.image = view->image, .census = census, .shapes = shapes};
+	struct counting c = {
+		.image = view->image, .census = census, .types = types, .shapes = shapes};
 	int err = 0;
 
 	for (size_t i = 0; i < blocks__n_spans(view->blocks) && !err; i++) {
@@ -173,7 +175,7 @@ static int count_spans(const struct scan_view *view, const struct census_options
 		if (options->n_ranges)
 			slack__add_span(&slack, span, c.live);
 		if (shapes || census->pages[span->allocator].sparse > sparse)
-			span__each(span, add_holder, &c);
+			err = span__each(span, add_holder, &c);
 	}
 	free(c.live);
 	return err;
@@ -230,21 +232,22 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 			struct census *ret)
 {
 	struct shapes *shapes = NULL;
-	size_t n_types = 0;
-	int err = 0;
+	struct types *types = NULL;
+	int err = types__new(view->image, &types);
 
-	if (options->n_labels)
+	if (!err && options->n_labels)
 		err = shapes__new(view->image, view->blocks, options->labels, options->n_labels,
 				  &shapes);
 	if (!err)
-		err = count_spans(view, options, shapes, ret);
+		err = count_spans(view, options, types, shapes, ret);
 	if (!err && shapes)
 		shapes__give(shapes, ret);
 	shapes__free(shapes);
 	if (!err)
-		err = types__count(view->image, view->blocks, &ret->types, &n_types,
-				   &ret->untold_types);
-	ret->n_types = n_types;
+		err = types__count(types, view->blocks);
+	if (!err)
+		types__give(types, &ret->types, &ret->n_types, &ret->untold_types);
+	types__free(types);
 	return err;
 }
 
@@ -316,7 +319,9 @@ static bool is_sound(const struct census *c)
 		if (c->arenas[i].allocator >= HEAP_ALLOCATORS)
 			return false;
 	for (size_t i = 0; i < c->n_types; i++)
-		if (!memchr(c->types[i].name, '\0', CENSUS_TYPE_NAME))
+		if (!memchr(c->types[i].name, '\0', CENSUS_TYPE_NAME) ||
+		    c->types[i].allocator >= HEAP_ALLOCATORS ||
+		    c->types[i].size_group >= HEAP_SIZES)
 			return false;
 	for (size_t i = 0; i < c->n_shapes; i++)
 		if (c->shapes[i].rough >= c->n_rough || c->shapes[i].shape_class >= SHAPE_CLASSES)

@@ -18,17 +18,19 @@
 /* The verdict on a word that may point to a vtable. */
 struct judged {
 	uint64_t word;
-	uint32_t type; /* index in types, or NO_TYPE */
+	uint32_t type; /* index in `list` of the class's last element, or NO_TYPE */
 };
 
-struct counting {
+struct types {
 	struct image *image;
 	struct first_words words;
 	struct table table; /* index in `judged`, by word */
 	struct judged *judged;
 	size_t n_judged, judged_room;
-	struct census_type *types;
-	size_t n_types, types_room;
+	struct census_type *list;
+	size_t n, room;
+	uint32_t *before; /* by index in `list`: the class's element before it, or NO_TYPE */
+	size_t before_room;
 	uint64_t untold;
 };
 
@@ -102,26 +104,32 @@ bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_
 	return word >= 16 && word % 8 == 0 && in_file(image, word) && is_vtable(image, word, name);
 }
 
-static int add_type(struct counting *c, uint64_t vtable, const char *name, uint32_t *ret)
+/* The element of `list` in which such a block counts. */
+static struct census_type element(uint64_t vtable, const struct block *block)
 {
-	struct census_type *type;
+	return (struct census_type){.vtable = vtable,
+				    .allocator = block->span->allocator,
+				    .size_group = (uint32_t)heap__size_group(block->size)};
+}
 
-	if (VECTOR_RESERVE(c->types, c->types_room, c->n_types + 1))
+static int add_type(struct types *c, const struct census_type *type, uint32_t before, uint32_t *ret)
+{
+	if (VECTOR_RESERVE(c->list, c->room, c->n + 1) ||
+	    VECTOR_RESERVE(c->before, c->before_room, c->n + 1))
 		return -ENOMEM;
-	*ret = (uint32_t)c->n_types;
-	type = &c->types[c->n_types++];
-	*type = (struct census_type){.vtable = vtable};
-	memcpy(type->name, name, strlen(name) + 1);
+	*ret = (uint32_t)c->n;
+	c->before[c->n] = before;
+	c->list[c->n++] = *type;
 	return 0;
 }
 
-static uint32_t *slot_of(struct counting *c, uint64_t word)
+static uint32_t *slot_of(struct types *c, uint64_t word)
 {
 	return TABLE_SLOT(&c->table, hash__keyed(&word, sizeof(word)), i,
 			  c->judged[i].word == word);
 }
 
-static int make_room(struct counting *c)
+static int make_room(struct types *c)
 {
 	int rc = table__reserve(&c->table, c->n_judged + 1);
 
@@ -132,35 +140,66 @@ static int make_room(struct counting *c)
 	return 0;
 }
 
-/* Finds the class to whose vtable the word points. *ret: its index in `types`; NO_TYPE: there is
- * none. */
-static int find_type(struct counting *c, uint64_t word, uint32_t *ret)
+/* Finds the class of a block that begins with `word`. *ret: the verdict on the word; NULL: it
+ * points to no vtable, or there are too many classes. *ret_object: it points to a vtable. */
+static int find_class(struct types *c, uint64_t word, const struct block *block,
+		      struct judged **ret, bool *ret_object)
 {
-	char name[CENSUS_TYPE_NAME];
+	struct census_type type = element(word, block);
+	struct judged *judged;
 	uint32_t *slot;
 	int err = make_room(c);
 
+	*ret = NULL;
 	if (err)
 		return err;
 	slot = slot_of(c, word);
-	*ret = NO_TYPE;
 	if (*slot) {
-		*ret = c->judged[*slot - 1].type;
+		judged = &c->judged[*slot - 1];
+		*ret = judged->type == NO_TYPE ? NULL : judged;
+		*ret_object = *ret;
 		return 0;
 	}
 	if (c->n_judged == MAX_JUDGED)
 		return 0;
-	if (is_vtable(c->image, word, name)) {
-		if (c->n_types == TYPES_MAX) {
-			c->untold++;
-			return 0;
-		}
-		err = add_type(c, word, name, ret);
+	judged = &c->judged[c->n_judged];
+	*judged = (struct judged){word, NO_TYPE};
+	*ret_object = is_vtable(c->image, word, type.name);
+	if (*ret_object && c->n == TYPES_MAX)
+		return 0; /* not remembered, so that each of its objects is judged */
+	if (*ret_object) {
+		err = add_type(c, &type, NO_TYPE, &judged->type);
 		if (err)
 			return err;
+		*ret = judged;
 	}
-	c->judged[c->n_judged++] = (struct judged){word, *ret};
-	*slot = (uint32_t)c->n_judged;
+	*slot = (uint32_t)++c->n_judged;
+	return 0;
+}
+
+/* Finds the element in which an object of the class counts. *ret: NULL if there are too many. */
+static int find_element(struct types *c, struct judged *class, const struct block *block,
+			struct census_type **ret)
+{
+	struct census_type type = element(class->word, block);
+	uint32_t i = class->type;
+
+	*ret = NULL;
+	while (i != NO_TYPE &&
+	       (c->list[i].allocator != type.allocator || c->list[i].size_group != type.size_group))
+		i = c->before[i];
+	if (i == NO_TYPE) {
+		int err;
+
+		if (c->n == TYPES_MAX)
+			return 0;
+		memcpy(type.name, c->list[class->type].name, sizeof(type.name));
+		err = add_type(c, &type, class->type, &i);
+		if (err)
+			return err;
+		class->type = i;
+	}
+	*ret = &c->list[i];
 	return 0;
 }
 
@@ -202,43 +241,101 @@ bool first_words__read(struct first_words *w, const struct block *block, uint64_
 	return true;
 }
 
-static int count_block(const struct block *block, void *ctx)
+/* Finds the element in which a block counts. *ret: NULL: it is no object, or there are too many
+ * elements. *ret_object: it is an object. */
+static int judge_block(struct types *c, const struct block *block, struct census_type **ret,
+		       bool *ret_object)
 {
 	const struct span *span = block->span;
-	struct counting *c = ctx;
+	struct judged *class;
 	uint64_t word;
-	uint32_t type;
 	int err;
 
+	*ret = NULL;
+	*ret_object = false;
 	if (!block->in_use || !first_words__read(&c->words, block, &word, 1) || word % 8 ||
 	    word < 16 || (word >= span->start && word < span->end) || !in_file(c->image, word))
 		return 0;
-	err = find_type(c, word, &type);
-	if (err || type == NO_TYPE)
+	err = find_class(c, word, block, &class, ret_object);
+	return err || !class ? err : find_element(c, class, block, ret);
+}
+
+static int count_block(const struct block *block, void *ctx)
+{
+	struct types *c = ctx;
+	struct census_type *type;
+	bool object;
+	int err = judge_block(c, block, &type, &object);
+
+	if (type) {
+		type->count.blocks++;
+		type->count.bytes += block->size;
+	} else {
+		c->untold += object;
+	}
+	return err;
+}
+
+int types__pin(struct types *c, const struct block *block, uint64_t pinned)
+{
+	struct census_type *type;
+	bool object;
+	int err = judge_block(c, block, &type, &object);
+
+	if (type)
+		type->pinned += pinned;
+	return err;
+}
+
+static int compare_types(const void *a, const void *b)
+{
+	const struct census_type *x = a, *y = b;
+
+	if (x->vtable != y->vtable)
+		return x->vtable < y->vtable ? -1 : 1;
+	return (x->size_group > y->size_group) - (x->size_group < y->size_group);
+}
+
+int types__new(struct image *image, struct types **ret)
+{
+	struct types *types = calloc(1, sizeof(*types));
+	int err = types ? first_words__open(&types->words, image) : -ENOMEM;
+
+	if (err) {
+		free(types);
 		return err;
-	c->types[type].count.blocks++;
-	c->types[type].count.bytes += block->size;
+	}
+	types->image = image;
+	*ret = types;
 	return 0;
 }
 
-int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
-		 size_t *ret_n, uint64_t *ret_untold)
+void types__free(struct types *types)
 {
-	struct counting c = {.image = image};
-	int err = first_words__open(&c.words, image);
+	if (!types)
+		return;
+	table__clear(&types->table);
+	free(types->judged);
+	free(types->before);
+	free(types->list);
+	first_words__close(&types->words);
+	free(types);
+}
 
-	image__forget(image);
-	if (!err)
-		err = blocks__each(blocks, count_block, &c);
-	table__clear(&c.table);
-	free(c.judged);
-	first_words__close(&c.words);
-	if (err) {
-		free(c.types);
-		return err;
-	}
-	*ret = c.types;
-	*ret_n = c.n_types;
-	*ret_untold = c.untold;
-	return 0;
+int types__count(struct types *types, const struct blocks *blocks)
+{
+	image__forget(types->image);
+	return blocks__each(blocks, count_block, types);
+}
+
+void types__give(struct types *types, struct census_type **ret, uint64_t *ret_n,
+		 uint64_t *ret_untold)
+{
+	if (types->n)
+		qsort(types->list, types->n, sizeof(*types->list), compare_types);
+	*ret = types->list;
+	*ret_n = types->n;
+	*ret_untold = types->untold;
+	types->list = NULL;
+	types->n = 0;
 }

@@ -16,7 +16,7 @@
 
 struct image;
 
-#define TYPES_MAX 4096 /* at most so many classes are counted */
+#define TYPES_MAX 4096 /* at most so many classes, allocators and sizes are counted */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {
@@ -37,10 +37,21 @@ bool first_words__read(struct first_words *words, const struct block *block, uin
  * as in struct census_type. */
 bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_NAME]);
 
-/* Counts the blocks in use, by their C++ class. Blocks must be finished. A class without type_info
- * gets no name: it may also be a table of functions in C. *ret_untold: the number of objects of
- * classes beyond TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
-int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
-		 size_t *ret_n, uint64_t *ret_untold);
+/* The objects of C++ classes among the blocks in use of a heap. */
+struct types; /* opaque */
+
+/* The caller keeps `image`. 0 or -ENOMEM. */
+int types__new(struct image *image, struct types **ret);
+void types__free(struct types *types);
+/* Adds to what the class of the block pins, if it has one. pinned: as in struct census_type. Blocks
+ * should come in ascending order. 0 or -ENOMEM. */
+int types__pin(struct types *types, const struct block *block, uint64_t pinned);
+/* Counts the blocks in use, by their class. Blocks must be finished. A class without type_info gets
+ * no name: it may also be a table of functions in C. 0 or -ENOMEM. */
+int types__count(struct types *types, const struct blocks *blocks);
+/* Moves the list, which ascends by vtable, to *ret. The caller frees it. *ret_untold: the number of
+ * objects beyond TYPES_MAX. */
+void types__give(struct types *types, struct census_type **ret, uint64_t *ret_n,
+		 uint64_t *ret_untold);
 
 #endif

@@ -7,6 +7,11 @@
 #define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG 10
 
+const char *heap_allocator__name(enum heap_allocator allocator)
+{
+	return allocator == HEAP_GLIBC ? "glibc" : "jemalloc";
+}
+
 size_t heap__size_group(uint64_t bytes)
 {
 	unsigned int log;

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 enum heap_allocator { HEAP_GLIBC, HEAP_JEMALLOC, HEAP_ALLOCATORS };
+const char *heap_allocator__name(enum heap_allocator allocator);
 
 /* The kinds of a process's memory. */
 enum image_kind {
@@ -114,10 +115,14 @@ struct census_arena {
 
 #define CENSUS_TYPE_NAME 256
 
-/* Blocks in use that are objects of a C++ class (heap/types.h). */
+/* Blocks in use that are objects of a C++ class (heap/types.h), of one allocator and one group of
+ * sizes. */
 struct census_type {
 	uint64_t vtable; /* address of the vtable, to which the objects point */
+	uint32_t allocator;
+	uint32_t size_group; /* heap__size_group() */
 	struct heap_count count;
+	uint64_t pinned;	     /* free bytes on sparse pages: the share of these blocks */
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };
 
@@ -164,9 +169,9 @@ struct census {
 	uint64_t table_bytes;
 	uint64_t n_arenas;
 	struct census_arena *arenas;	/* sent as a message part of its own */
-	uint64_t n_types, untold_types; /* untold_types: objects of classes that are not in
-					 * `types` */
-	struct census_type *types;	/* sent as a message part of its own */
+	uint64_t n_types, untold_types; /* untold_types: objects that are not in `types` */
+	/* Ascending by vtable. Sent as a message part of its own. */
+	struct census_type *types;
 	/* Only if blocks are labelled. Each block counts once: with its shape if a labelled block
 	 * has the same shape, else with its rough shape. */
 	uint64_t n_shapes, n_rough, n_labels;
@@ -190,6 +195,8 @@ struct heap_type {
 	char *name;	 /* demangled */
 	uint64_t vtable; /* as in struct census_type */
 	struct heap_count count;
+	uint64_t pinned; /* as in struct census_type */
+	size_t first, n; /* its elements in the census's `types` */
 };
 
 struct origins; /* profile/origins.h */

@@ -70,8 +70,9 @@ int origins__find(const struct profile *profile, const struct known_block *known
 		  const struct census *census, struct origins *ret);
 void origins__clear(struct origins *origins);
 
-/* Draws the rows of a report that has origins: a stack of functions for each row, outermost first,
- * and a stack for blocks of unknown origin. The caller owns *ret. 0 or -ENOMEM. */
+/* Draws a report. With origins: a stack of functions for each row, outermost first, and a stack for
+ * blocks of unknown origin. Else the census: the allocator, the place, perhaps a C++ class, and the
+ * largest size of the group. The caller owns *ret. 0 or -ENOMEM. */
 int heap_report__stacks(const struct heap_report *report, struct profile **ret);
 
 #endif

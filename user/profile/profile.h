@@ -71,6 +71,7 @@ enum profile_drawn {
 	DRAWN_NOTHING, /* stacks that a run has recorded */
 	DRAWN_PATHS,   /* paths of pointers: why_report__paths() */
 	DRAWN_ORIGINS, /* functions that probably made the blocks: heap_report__stacks() */
+	DRAWN_CENSUS,  /* blocks by place, class and size: heap_report__stacks() */
 };
 
 /* One address of a stack. In a profile, no two locations have the same addr. */

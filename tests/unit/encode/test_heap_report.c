@@ -60,11 +60,11 @@ static void fill(void)
 static void test_table(void **state)
 {
 	char item[] = "shop::Item", book[] = "shop::Book", shelf[] = "shop::Shelf<int>";
-	const struct heap_type types[] = {{item, 0, {9, 4096}},
-					  {book, 0, {8, 2048}},
-					  {shelf, 0, {2, 64}},
-					  {shelf, 0, {3, 32}},
-					  {shelf, 0, {4, 32}}};
+	const struct heap_type types[] = {{.name = item, .count = {9, 4096}, .pinned = 1024},
+					  {.name = book, .count = {8, 2048}},
+					  {.name = shelf, .count = {2, 64}},
+					  {.name = shelf, .count = {3, 32}},
+					  {.name = shelf, .count = {4, 32}}};
 	const struct heap_report report = {.census = &census,
 					   .types = types,
 					   .n_types = 5,
@@ -88,9 +88,9 @@ static void test_table(void **state)
 	assert_has(text, "\n           13 others       in use      78  7.6 KiB\n");
 	assert_has(text, "\nglibc 480 B               30   29.3 KiB     0 B   0 B\n");
 	assert_has(text, "\nglibc 27 others          378  369.1 KiB     0 B   0 B\n");
-	assert_has(text, "\n     9  4.0 KiB  shop::Item\n");
-	assert_has(text, "\n     7     64 B  2 others\n");
-	assert_has(text, "\n     5           of further classes, not told apart\n");
+	assert_has(text, "\n     9  4.0 KiB   1.0 KiB  shop::Item\n");
+	assert_has(text, "\n     7     64 B            2 others\n");
+	assert_has(text, "\n     5                     of further classes, not told apart\n");
 	assert_has(text, "Pinned pages of glibc: 64.0 KiB of pages");
 	assert_has(text, "\n27 others                378  36.9 KiB\n");
 	assert_null(strstr(text, "jemalloc"));

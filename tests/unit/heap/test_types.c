@@ -21,7 +21,7 @@ static struct blocks *blocks;
 static struct span *span;
 static uint64_t next_block;
 static struct census_type *types;
-static size_t n_types;
+static uint64_t n_types;
 static uint64_t untold;
 
 static void start(void)
@@ -56,14 +56,25 @@ static void put_block(uint64_t word, bool in_use)
 	next_block += 48;
 }
 
+/* Each block of 72 bytes pins 100. */
+static int pin(const struct block *block, void *ctx)
+{
+	return block->size == 72 ? types__pin(ctx, block, 100) : 0;
+}
+
 static void count(void)
 {
+	struct types *counting;
 	size_t dropped[HEAP_ALLOCATORS];
 
 	put_block(0, false); /* ends the last block */
 	image = fake__image(&fake);
 	assert_int_equal(blocks__finish(blocks, dropped), 0);
-	assert_int_equal(types__count(image, blocks, &types, &n_types, &untold), 0);
+	assert_int_equal(types__new(image, &counting), 0);
+	blocks__each(blocks, pin, counting);
+	assert_int_equal(types__count(counting, blocks), 0);
+	types__give(counting, &types, &n_types, &untold);
+	types__free(counting);
 }
 
 static void end(void)
@@ -93,6 +104,35 @@ static void test_classes(void **state)
 	assert_string_equal(types[0].name, "4Item");
 	assert_int_equal(types[1].count.blocks, 1);
 	assert_string_equal(types[1].name, "N12_GLOBAL__N_16HiddenE");
+	end();
+}
+
+/* Objects of one class in blocks of two sizes, and a class whose vtable comes before. */
+static void test_sizes(void **state)
+{
+	const uint32_t expected[] = {5, 3, 5}; /* groups of 16 bytes */
+	const uint64_t blocks_of[] = {1, 2, 1};
+
+	(void)state;
+	start();
+	put_class(0, "4Book");
+	put_class(1, "4Item");
+	put_block(VTABLE(1), true);
+	next_block += 32; /* the block before has 72 bytes */
+	put_block(VTABLE(1), true);
+	put_block(VTABLE(0), true);
+	next_block += 32;
+	put_block(VTABLE(1), true);
+	count();
+	assert_int_equal(n_types, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(types[i].vtable, VTABLE(i > 0));
+		assert_string_equal(types[i].name, i > 0 ? "4Item" : "4Book");
+		assert_int_equal(types[i].allocator, HEAP_GLIBC);
+		assert_int_equal(types[i].size_group, expected[i]);
+		assert_int_equal(types[i].count.blocks, blocks_of[i]);
+		assert_int_equal(types[i].pinned, expected[i] == 5 ? 100 : 0);
+	}
 	end();
 }
 
@@ -150,6 +190,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_classes_without_name),
 		cmocka_unit_test(test_what_is_no_class),
 	};

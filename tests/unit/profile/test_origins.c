@@ -377,6 +377,56 @@ static void test_stacks(void **state)
 	end();
 }
 
+/* Finds the stack with these frames, outermost first, and returns its bytes; 0: there is none. */
+static double bytes_of(struct profile *p, const char *const *frames, size_t n)
+{
+	for (size_t i = 0; i < p->n_sites; i++) {
+		const struct profile_site *site = &p->sites[i];
+		size_t same = 0;
+
+		while (same < n && site->n_locations == n &&
+		       !strcmp(profile__location(p, site, n - 1 - same)->frames[0].name,
+			       frames[same]))
+			same++;
+		if (same == n)
+			return site->live.bytes;
+	}
+	return 0;
+}
+
+#define BYTES_OF(p, ...)                                                                           \
+	bytes_of(p, (const char *const[]){__VA_ARGS__},                                            \
+		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+/* Each block counts once: an object with its class, and not with its size alone. */
+static void test_census_as_stacks(void **state)
+{
+	char item[] = "shop::Item";
+	static struct census c;
+	struct census_type objects[] = {{.vtable = 1, .size_group = 4, .count = {3, 168}},
+					{.vtable = 2, .size_group = 3, .count = {2, 80}},
+					{.vtable = 2, .size_group = 4, .count = {5, 280}}};
+	const struct heap_type types[] = {{.name = item, .count = {7, 360}, .first = 1, .n = 2}};
+	const struct heap_report report = {
+		.census = &c, .types = types, .n_types = 1, .pid = 7, .comm = "shop"};
+	struct profile *p;
+
+	(void)state;
+	c.types = objects;
+	c.n_types = 3;
+	c.sizes[HEAP_GLIBC][3] = (struct census_size){.in_use = {2, 80}, .cached = {1, 40}};
+	c.sizes[HEAP_GLIBC][4] = (struct census_size){.in_use = {10, 560}, .free = {4, 224}};
+	assert_int_equal(heap_report__stacks(&report, &p), 0);
+	assert_true(p->drawn == DRAWN_CENSUS);
+	assert_int_equal(p->n_sites, 5);
+	assert_true(BYTES_OF(p, "glibc", "in use", "shop::Item", "up to 48 bytes") == 80);
+	assert_true(BYTES_OF(p, "glibc", "in use", "shop::Item", "up to 64 bytes") == 280);
+	assert_true(BYTES_OF(p, "glibc", "in use", "up to 64 bytes") == 280);
+	assert_true(BYTES_OF(p, "glibc", "free, in caches", "up to 48 bytes") == 40);
+	assert_true(BYTES_OF(p, "glibc", "free", "up to 64 bytes") == 224);
+	profile__free(p);
+}
+
 /* All blocks come from one wrapper of malloc, so the wrapper does not identify a function. */
 static void test_wrapper(void **state)
 {
@@ -484,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_family_of_one),
 		cmocka_unit_test(test_common_beginning),
 		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_census_as_stacks),
 		cmocka_unit_test(test_wrapper),
 		cmocka_unit_test(test_function_with_many_callers),
 		cmocka_unit_test(test_known_blocks),
