@@ -206,8 +206,8 @@ int cmd_heap(int argc, char **argv)
 	status = check_drawn_format("heap", config.format, config.json, config.output);
 	if (status)
 		return status;
-	if (config.blocks && config.stacks)
-		return usage_error("heap", "either --debug-blocks or --stacks");
+	if (config.blocks && (config.stacks || config.format))
+		return usage_error("heap", "--debug-blocks goes with neither --stacks nor -f");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks && privileges__begin_files(&err)) ||
 	    session__check_pid(config.pid, &err))

@@ -70,7 +70,7 @@ int heap_types__name(pid_t pid, const struct maps *maps, const struct census *ce
 	for (size_t i = 0, next; i < n && !err; i = next) {
 		const struct census_type *type = &census->types[i];
 		struct heap_type made = {.vtable = type->vtable, .first = i};
-		char *name;
+		char *name = NULL;
 
 		for (next = i; next < n && census->types[next].vtable == type->vtable; next++) {
 			made.count.blocks += census->types[next].count.blocks;

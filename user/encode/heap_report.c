@@ -287,7 +287,7 @@ static void put_types(const struct heap_report *report, unsigned top, struct sin
 	if (report->n_types > top)
 		add_type_row(&grid, &others, name);
 	if (report->census->untold_types)
-		grid__add_row(&grid, "%" PRIu64 "\t\t\tof further classes, not told apart",
+		grid__add_row(&grid, "%" PRIu64 "\t\t\tof further classes or sizes, not told apart",
 			      report->census->untold_types);
 	put_below(&grid, sink);
 }

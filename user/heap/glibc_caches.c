@@ -164,6 +164,7 @@ static int read_stable(struct glibc *g, struct list *list)
 			exchange(list);
 		} else if (once) {
 			drop_changed(list);
+			err = list->n ? 0 : -ENOENT; /* a walk went wrong, or nothing stays */
 		} else {
 			once = true;
 			err = -ENOENT; /* once more */

@@ -14,6 +14,11 @@
 #define FILTER	      (1u << 20) /* bits; a power of two */
 #define EDGES_AT_ONCE 1024
 
+#define MIN_CHUNK  32
+#define PREV_INUSE 1 /* bits of a chunk's size: the chunk before is in use */
+#define IS_MMAPPED 2
+#define SIZE_FLAGS 7
+
 struct checking {
 	struct image *image;
 	const struct blocks *blocks;
@@ -89,15 +94,30 @@ static int take_off(struct checking *c, uint32_t number)
 
 /* --- words --- */
 
+/* Is the word at `at` the last one of a block in use? The block may have been allocated after the
+ * blocks were listed; then the size of the next chunk is behind the word. */
+static bool is_last_word(const struct checking *c, uint64_t at, const struct block *holder)
+{
+	uint64_t size;
+
+	if (holder->in_use)
+		return at == holder->start + holder->size - WORD;
+	return at % 16 == 0 && !image__read(c->image, at + WORD, &size, sizeof(size)) &&
+	       (size & PREV_INUSE) && !(size & IS_MMAPPED) &&
+	       (size & ~(uint64_t)SIZE_FLAGS) >= MIN_CHUNK && size % 16 < 8 &&
+	       (size & ~(uint64_t)SIZE_FLAGS) < holder->span->end - at;
+}
+
 /* Does the word look like a link of glibc from one free chunk to another? Chunks begin 16 bytes
- * before their blocks, so such a link seems to lead to the last word of the block before. */
-static bool may_be_link(const struct checking *c, uint64_t value, uint32_t number)
+ * before their blocks, so such a link seems to lead to the last word of the block before. A program
+ * may have lists whose links are the last words of their blocks, and lead to each other. */
+static bool may_be_link(const struct checking *c, uint64_t at, uint64_t value,
+			const struct block *holder, uint32_t number)
 {
 	const struct lost_block *candidate = &c->candidates.list[number];
-	const struct span *span = blocks__find_span(c->blocks, candidate->addr);
 
-	return value == candidate->addr + candidate->size - WORD && span &&
-	       span->kind == SPAN_WALKED;
+	return value == candidate->addr + candidate->size - WORD && holder->span &&
+	       holder->span->kind == SPAN_WALKED && !is_last_word(c, at, holder);
 }
 
 static int add_stale(struct checking *c, uint64_t at, uint64_t value)
@@ -119,7 +139,7 @@ static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint3
 	if (numbers__find(&c->numbers, at) != NO_NUMBER)
 		return 0; /* a candidate's pointers are followed later, if it is not lost */
 	blocks__find(c->blocks, at, &holder);
-	link = may_be_link(c, value, number);
+	link = may_be_link(c, at, value, &holder, number);
 	if (link && !holder.in_use)
 		return 0;
 	if ((holder.in_use && !link) || c->to->stale.n == RECHECK_STALE)
@@ -219,13 +239,13 @@ static int judge_stale(struct checking *c, const struct stale_words *before)
 
 	for (size_t i = 0; i < stale->n && !err; i++) {
 		const struct stale_word *word = &stale->list[i];
-		bool seen;
+		bool link = word->at & STALE_LINK, seen;
 
 		while (k < before->n && before->list[k].at < word->at)
 			k++;
 		seen = k < before->n && before->list[k].at == word->at &&
-		       before->list[k].value == word->value;
-		if (seen == !!(word->at & STALE_LINK))
+		       (link || before->list[k].value == word->value);
+		if (seen == link)
 			err = take_off(c, numbers__find(&c->numbers, word->value));
 	}
 	return err;

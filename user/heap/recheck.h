@@ -17,9 +17,11 @@
  * glibc's links between free chunks look like pointers to the last word of a block. They are in
  * free memory and, where a program has not written to it yet, in new blocks. While blocks come and
  * go, each recheck finds such links in new places. So in free memory, a pointer to the last word of
- * a block never counts. In a block in use, it counts only if the preceding recheck has seen it
- * there, too. (So a block is called lost by mistake if its only pointer leads to its last word, and
- * is in another place in each recheck.) */
+ * a block never counts. In a block in use, it counts only if the preceding recheck has seen such a
+ * pointer there, too. But a pointer that is itself the last word of its block counts as any other:
+ * such words lead from one to the next in some lists. (So a block is called lost by mistake if its
+ * only pointer leads to its last word, is no last word itself, and is in another place in each
+ * recheck.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 

@@ -31,7 +31,7 @@ static int draw(struct drawing *d, const struct origins *origins)
 
 /* --- the census --- */
 
-/* Draws blocks below two or three frames; class NULL: none. */
+/* Draws blocks below the frames of their allocator, place, class (NULL: none) and size. */
 static int draw_blocks(struct drawing *d, size_t allocator, const char *place, const char *class,
 		       size_t size_group, const struct heap_count *count)
 {

@@ -90,7 +90,8 @@ static void test_table(void **state)
 	assert_has(text, "\nglibc 27 others          378  369.1 KiB     0 B   0 B\n");
 	assert_has(text, "\n     9  4.0 KiB   1.0 KiB  shop::Item\n");
 	assert_has(text, "\n     7     64 B            2 others\n");
-	assert_has(text, "\n     5                     of further classes, not told apart\n");
+	assert_has(text,
+		   "\n     5                     of further classes or sizes, not told apart\n");
 	assert_has(text, "Pinned pages of glibc: 64.0 KiB of pages");
 	assert_has(text, "\n27 others                378  36.9 KiB\n");
 	assert_null(strstr(text, "jemalloc"));

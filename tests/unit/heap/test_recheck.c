@@ -230,6 +230,30 @@ static void test_links_in_blocks_in_use(void **state)
 	end();
 }
 
+/* A list whose links are the last words of its blocks, and lead to each other. Its first block is
+ * in use, or was allocated after blocks were listed. Then the next chunk's size is behind its last
+ * word. */
+static void test_links_of_the_program(void **state)
+{
+	enum { LAST = BLOCK_STEP - 16 };
+	struct stale_words none = {};
+
+	(void)state;
+	begin();
+	take_before();
+	fake__put(&heap.fake, BLOCK(12) + LAST, BLOCK(9) + LAST);
+	look(NULL);
+	assert_false(is_left(9));
+	fake__put(&heap.fake, BLOCK(12) + LAST, 0);
+	fake__put(&heap.fake, BLOCK(30) + 32, BLOCK(9) + LAST); /* block 30 is free */
+	look(&none);
+	assert_true(is_left(9)); /* a link */
+	fake__put(&heap.fake, BLOCK(30) + 32 + 8, 48 | 1);
+	look(&none);
+	assert_false(is_left(9));
+	end();
+}
+
 /* The only pointer may be in memory that was mapped after the maps were read. Such memory may point
  * to more such memory. */
 static void test_memory_mapped_meanwhile(void **state)
@@ -311,6 +335,7 @@ int main(void)
 		cmocka_unit_test(test_words_in_free_memory),
 		cmocka_unit_test(test_links_of_glibc),
 		cmocka_unit_test(test_links_in_blocks_in_use),
+		cmocka_unit_test(test_links_of_the_program),
 		cmocka_unit_test(test_memory_mapped_meanwhile),
 		cmocka_unit_test(test_a_block_that_is_full_of_pointers),
 		cmocka_unit_test(test_no_candidates),
