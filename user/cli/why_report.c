@@ -15,9 +15,8 @@
 #include "symbolize/thread_names.h"
 #include "symbolize/variables.h"
 
-/* If more than so many per cent of the heap's bytes, or of the list of lost blocks, are in doubt,
- * nothing is called lost. */
-#define MOST_DOUBT_PCT 2.0
+/* If more than this share of the list of lost blocks is in doubt, nothing is called lost. */
+#define MOST_UNSETTLED 0.02
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 DEFINE_CLEANUP(struct thread_names *, cleanup_thread_names, thread_names__free)
@@ -48,16 +47,9 @@ static void take_losses(const struct why_sums *sums, uint64_t *losses)
 static void judge_quality(const struct why_sums *sums, struct why_report *report)
 {
 	const uint64_t *losses = report->losses;
-	double unseen = (double)(losses[WHY_LOSS_UNKNOWN] + losses[WHY_LOSS_ABSENT] +
-				 losses[WHY_LOSS_UNREAD]);
+	double unfollowed = (double)why_sums__unfollowed(sums);
 	char text[20];
 
-	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
-		const struct heap_quality *q = &sums->quality[i];
-
-		if (q->own_bytes > q->found_bytes)
-			unseen += (double)(q->own_bytes - q->found_bytes);
-	}
 	if (sums->stopped)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "the heap is too large to be read in time");
@@ -65,10 +57,10 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "%s are swapped out, and pointers in them are not seen",
 			 format_bytes((double)losses[WHY_LOSS_SWAPPED], text));
-	else if (unseen > MOST_DOUBT_PCT / 100 * (double)sums->bytes)
+	else if (unfollowed > WHY_MAX_UNFOLLOWED * (double)sums->bytes)
 		snprintf(report->doubt, sizeof(report->doubt),
-			 "%s of the heap could not be followed", format_bytes(unseen, text));
-	else if ((double)losses[WHY_LOSS_UNSETTLED] > MOST_DOUBT_PCT / 100 * (double)sums->lost)
+			 "%s of the heap could not be followed", format_bytes(unfollowed, text));
+	else if ((double)losses[WHY_LOSS_UNSETTLED] > MOST_UNSETTLED * (double)sums->lost)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "%" PRIu64 " blocks seem lost, but scans still took blocks off this list "
 			 "when the search ended, %" PRIu64 " at last",

@@ -25,15 +25,15 @@ bool rounds__may_end(const struct rounds *rounds)
 	return n >= rounds->most || (n >= rounds->least && rounds->calm + 1 >= ROUNDS_CALM);
 }
 
-bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond)
+bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed)
 {
 	if (rounds->n && left < rounds->left)
 		rounds->taken_off = rounds->left - left;
-	rounds->calm = rounds->n && rounds->left == left ? rounds->calm + 1 : 0;
+	rounds->calm = followed && rounds->n && rounds->left == left ? rounds->calm + 1 : 0;
 	rounds->left = left;
 	rounds->beyond = beyond;
 	rounds->n++;
-	return rounds->n >= rounds->most || !left ||
+	return rounds->n >= rounds->most || (followed && !left) ||
 	       (rounds->n >= rounds->least && rounds->calm >= ROUNDS_CALM);
 }
 

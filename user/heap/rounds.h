@@ -17,7 +17,7 @@
 struct rounds {
 	unsigned int least, most; /* scans */
 	unsigned int n;		  /* scans that were made */
-	/* how many of the last scans, in a row, took no block off the list */
+	/* how many of the last scans, in a row, followed the heap and took no block off the list */
 	unsigned int calm;
 	uint64_t left;	 /* blocks on the list */
 	uint64_t beyond; /* blocks for which the list had no room */
@@ -41,9 +41,9 @@ bool rounds__is_full(const struct rounds *rounds);
 /* May the next scan be the last one? */
 bool rounds__may_end(const struct rounds *rounds);
 
-/* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. True: this
- * was the last scan. */
-bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond);
+/* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. followed:
+ * the scan could follow the heap; else it proves nothing. True: this was the last scan. */
+bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed);
 
 /* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Else the search
  * ended before ROUNDS_CALM scans in a row took no block off the list. Then returns how many blocks

@@ -26,6 +26,7 @@ struct looking {
 	bool recheck; /* this scan is a recheck */
 	bool leaks;   /* this scan may be the last one */
 	bool paths;   /* this scan is to make verdicts and paths */
+	bool followed; /* the last scan could follow the heap */
 	struct lost lost;
 	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
@@ -182,6 +183,20 @@ static int read_all(struct stream *stream, struct received *r)
 	return err ? err : READ(stream, r, blocks, WHY_MAX_ADDRS);
 }
 
+uint64_t why_sums__unfollowed(const struct why_sums *sums)
+{
+	uint64_t bytes = sums->unread_bytes;
+
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		const struct heap_quality *q = &sums->quality[i];
+
+		bytes += q->unknown_bytes + q->absent_bytes;
+		if (q->own_bytes > q->found_bytes)
+			bytes += q->own_bytes - q->found_bytes;
+	}
+	return bytes;
+}
+
 /* Takes over the results that every scan has. */
 static void take_lost(struct looking *l, struct received *r)
 {
@@ -197,8 +212,7 @@ static void take_lost(struct looking *l, struct received *r)
 	r->groups = NULL;
 }
 
-/* Takes over the sums of this scan. What an earlier scan could not see stays counted, and sums that
- * this scan did not make stay as they were. */
+/* Takes over the sums of this scan. Sums that this scan did not make stay as they were. */
 static void take_sums(struct looking *l, const struct why_sums *from)
 {
 	struct why_sums *to = &l->why.sums, old = *to;
@@ -206,8 +220,6 @@ static void take_sums(struct looking *l, const struct why_sums *from)
 	*to = *from;
 	if (old.stopped)
 		to->stopped = old.stopped;
-	if (old.unread_bytes > to->unread_bytes)
-		to->unread_bytes = old.unread_bytes;
 	if (old.table_bytes > to->table_bytes)
 		to->table_bytes = old.table_bytes;
 	to->late_beyond += old.late_beyond;
@@ -268,6 +280,8 @@ static int receive(struct looking *l, struct stream *stream)
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;
+	l->followed = (double)why_sums__unfollowed(&r.sums) <=
+		      WHY_MAX_UNFOLLOWED * (double)r.sums.bytes;
 	take_lost(l, &r);
 	take_sums(l, &r.sums);
 	take_seen(l, &r);
@@ -526,7 +540,7 @@ static int search(struct looking *l, double start_s, struct error *err)
 			return error__set(err, rc, "%s", why_not.text);
 		if (rc) /* the list stays, although it may not be final */
 			break;
-		done = rounds__add(&rounds, l->lost.n, l->lost.beyond);
+		done = rounds__add(&rounds, l->lost.n, l->lost.beyond, l->followed);
 		unexplained = settle_asked(l) || (unexplained && !l->paths);
 		explain_now = done && unexplained && least >= ROUNDS_LEAST && has_time(l, start_s);
 		if (done && !explain_now)

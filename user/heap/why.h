@@ -75,10 +75,10 @@ enum why_verdict {
 	WHY_VERDICTS
 };
 
-/* Numbers of a result. From the last scan: quality, arenas, blocks in use, roots and swapped bytes.
- * From all scans: lost blocks, and the members that say so below. From the last full scan:
- * unreached blocks and pointers. From the last scan that followed paths: the blocks that were asked
- * for. */
+/* Numbers of a result. From the last scan: quality, arenas, blocks in use, roots, unread bytes and
+ * swapped bytes. From all scans: lost blocks, and the members that say so below. From the last full
+ * scan: unreached blocks and pointers. From the last scan that followed paths: the blocks that were
+ * asked for. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
@@ -94,7 +94,7 @@ struct why_sums {
 	/* of all scans: pointers to late blocks (late.h), for which there was no room */
 	uint64_t late_beyond;
 	uint64_t root_bytes;
-	uint64_t unread_bytes;	/* of roots and blocks, in the scan that has the most */
+	uint64_t unread_bytes;	/* of roots and blocks */
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
 	uint64_t table_bytes;	/* memory of the tables, in the scan that has the most */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
@@ -103,6 +103,13 @@ struct why_sums {
 	uint64_t chosen_size;
 	uint64_t no_path; /* chosen blocks whose path is too long to be followed */
 };
+
+/* If more than this share of the heap's bytes could not be followed, nothing is called lost. */
+#define WHY_MAX_UNFOLLOWED 0.02
+
+/* Returns how many bytes of the heap could not be followed: those that were skipped or not read,
+ * and those that the allocator counts but the scan did not find. */
+uint64_t why_sums__unfollowed(const struct why_sums *sums);
 
 /* A block that was asked for, and how it is held. */
 struct why_path {

@@ -17,7 +17,7 @@ static unsigned int search(unsigned int least, const uint64_t *left, uint64_t *r
 	do {
 		assert_int_equal(rounds__is_full(&rounds), rounds.n == 0);
 		may_end = rounds__may_end(&rounds);
-		done = rounds__add(&rounds, left[rounds.n], 0);
+		done = rounds__add(&rounds, left[rounds.n], 0, true);
 		assert_true(may_end || !done || !rounds.left);
 	} while (!done);
 	*ret_unsettled = rounds__unsettled(&rounds);
@@ -56,12 +56,30 @@ static void test_at_most(void **state)
 
 	rounds__hurry(&rounds);
 	assert_false(rounds__may_end(&rounds));
-	assert_false(rounds__add(&rounds, 9, 0));
-	assert_false(rounds__add(&rounds, 9, 0));
+	assert_false(rounds__add(&rounds, 9, 0, true));
+	assert_false(rounds__add(&rounds, 9, 0, true));
 	rounds__hurry(&rounds);
 	assert_true(rounds__may_end(&rounds));
-	assert_true(rounds__add(&rounds, 8, 0));
+	assert_true(rounds__add(&rounds, 8, 0, true));
 	assert_int_equal(rounds__unsettled(&rounds), 1);
+}
+
+/* A scan that could not follow the heap is no evidence. */
+static void test_scans_that_lose_their_way(void **state)
+{
+	struct rounds rounds = rounds__begin(3);
+
+	(void)state;
+	assert_false(rounds__add(&rounds, 0, 0, false)); /* is nothing lost? */
+	assert_true(rounds__add(&rounds, 0, 0, true));
+
+	rounds = rounds__begin(3);
+	assert_false(rounds__add(&rounds, 9, 0, true));
+	assert_false(rounds__add(&rounds, 9, 0, true));
+	assert_false(rounds__add(&rounds, 9, 0, false));
+	assert_false(rounds__add(&rounds, 9, 0, true));
+	assert_true(rounds__add(&rounds, 9, 0, true));
+	assert_int_equal(rounds__unsettled(&rounds), 0);
 }
 
 /* One scan that takes nothing off proves little: pointers may have moved meanwhile, too. */
@@ -70,10 +88,10 @@ static void test_time_is_up_after_one_calm_scan(void **state)
 	struct rounds rounds = rounds__begin(3);
 
 	(void)state;
-	assert_false(rounds__add(&rounds, 900, 0));
-	assert_false(rounds__add(&rounds, 40, 0));
+	assert_false(rounds__add(&rounds, 900, 0, true));
+	assert_false(rounds__add(&rounds, 40, 0, true));
 	rounds__hurry(&rounds);
-	assert_true(rounds__add(&rounds, 40, 0));
+	assert_true(rounds__add(&rounds, 40, 0, true));
 	assert_int_equal(rounds.calm, 1);
 	assert_int_equal(rounds__unsettled(&rounds), 860);
 }
@@ -85,11 +103,11 @@ static void test_a_list_that_is_full(void **state)
 
 	(void)state;
 	assert_true(rounds__is_full(&rounds));
-	assert_false(rounds__add(&rounds, 100, 1));
+	assert_false(rounds__add(&rounds, 100, 1, true));
 	assert_true(rounds__is_full(&rounds));
-	assert_false(rounds__add(&rounds, 100, 1));
+	assert_false(rounds__add(&rounds, 100, 1, true));
 	assert_true(rounds__is_full(&rounds));
-	assert_true(rounds__add(&rounds, 100, 1));
+	assert_true(rounds__add(&rounds, 100, 1, true));
 }
 
 int main(void)
@@ -97,6 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_until_nothing_comes_off),
 		cmocka_unit_test(test_at_most),
+		cmocka_unit_test(test_scans_that_lose_their_way),
 		cmocka_unit_test(test_time_is_up_after_one_calm_scan),
 		cmocka_unit_test(test_a_list_that_is_full),
 	};
