@@ -22,10 +22,10 @@
 struct looking {
 	pid_t pid;
 	const struct why_options *options;
-	bool first;   /* this scan is the first one */
-	bool recheck; /* this scan is a recheck */
-	bool leaks;   /* this scan may be the last one */
-	bool paths;   /* this scan is to make verdicts and paths */
+	bool first;    /* this scan is the first one */
+	bool recheck;  /* this scan is a recheck */
+	bool leaks;    /* this scan may be the last one */
+	bool paths;    /* this scan is to make verdicts and paths */
 	bool followed; /* the last scan could follow the heap */
 	struct lost lost;
 	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
@@ -280,8 +280,8 @@ static int receive(struct looking *l, struct stream *stream)
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;
-	l->followed = (double)why_sums__unfollowed(&r.sums) <=
-		      WHY_MAX_UNFOLLOWED * (double)r.sums.bytes;
+	l->followed =
+		(double)why_sums__unfollowed(&r.sums) <= WHY_MAX_UNFOLLOWED * (double)r.sums.bytes;
 	take_lost(l, &r);
 	take_sums(l, &r.sums);
 	take_seen(l, &r);
