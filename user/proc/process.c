@@ -13,6 +13,7 @@
 #include "base/in_root.h"
 #include "base/io.h"
 #include "base/vector.h"
+#include "proc/thread.h"
 
 #define STATUS_MAX    (1 << 20)	 /* bytes; the line "Groups:" may have 65,536 numbers */
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above this limit */
@@ -324,20 +325,6 @@ int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 	return read_sizes(pid, &name, 1, ret_bytes);
 }
 
-/* Parses "running", or "NUMBER [six arguments] SP PC", and returns SP; 0 for "running". The number
- * is that of a system call, or -1 outside of system calls. */
-static uint64_t parse_stack_pointer(char *text)
-{
-	char *word = text, *last = NULL, *before = NULL;
-
-	for (char *next; (next = strsep(&word, " \n"));)
-		if (*next) {
-			before = last;
-			last = next;
-		}
-	return before && before != text ? strtoull(before, NULL, 16) : 0;
-}
-
 DIR *process__open_threads(pid_t pid)
 {
 	char path[64];
@@ -359,17 +346,14 @@ pid_t process__next_thread(DIR *threads)
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
 {
 	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
-	char path[64], text[256];
-	size_t n = 0;
+	uint64_t args[THREAD_ARGS];
+	struct thread_state thread;
+	size_t n = 0, n_args;
 	pid_t tid;
 
-	while (n < max && (tid = process__next_thread(threads))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-		if (read_text(AT_FDCWD, path, text, sizeof(text)) <= 0)
-			continue;
-		sps[n] = parse_stack_pointer(text);
-		n += sps[n] != 0;
-	}
+	while (n < max && (tid = process__next_thread(threads)))
+		if (!thread_state__read(pid, tid, &thread, args, &n_args) && thread.sp)
+			sps[n++] = thread.sp;
 	return n;
 }
 

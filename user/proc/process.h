@@ -78,7 +78,7 @@ pid_t process__next_thread(DIR *threads);
 
 /* Reads the stack pointers of at most `max` threads of pid that are not running just now, in no
  * order. They show where the stacks are. Returns how many; 0 if the kernel does not show them.
- * Source: /proc/PID/task/TID/syscall. */
+ * Source: thread_state__read(). */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
 /* Do all threads of pid sleep just now? No thread runs, or waits for a CPU, a disk or a lock in the
