@@ -134,8 +134,9 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops the blocks that were not on the list before, or had another block behind them. */
-static void drop_changed(struct list *list)
+/* Drops the blocks that were not on the list before, or had another block behind them. False: these
+ * are all, and none is dropped. */
+static bool drop_changed(struct list *list)
 {
 	size_t same = 0;
 
@@ -143,9 +144,11 @@ static void drop_changed(struct list *list)
 	       list->blocks[list->n - 1 - same].addr ==
 		       list->before[list->n_before - 1 - same].addr)
 		same++;
-	if (same)
-		memmove(list->blocks, list->blocks + list->n - same, same * sizeof(*list->blocks));
+	if (!same)
+		return false;
+	memmove(list->blocks, list->blocks + list->n - same, same * sizeof(*list->blocks));
 	list->n = same;
+	return true;
 }
 
 /* Like read_list(). But if the list changes too fast, collects the blocks that stay on it: what
@@ -162,12 +165,10 @@ static int read_stable(struct glibc *g, struct list *list)
 		err = walk(g, list, &head);
 		if (err) {
 			exchange(list);
-		} else if (once) {
-			drop_changed(list);
-			err = list->n ? 0 : -ENOENT; /* a walk went wrong, or nothing stays */
 		} else {
+			/* Without a common end, a walk went wrong, or nothing stays. */
+			err = once && drop_changed(list) ? 0 : -ENOENT;
 			once = true;
-			err = -ENOENT; /* once more */
 		}
 	}
 	if (err)

@@ -302,6 +302,37 @@ static void test_fast_bin_that_changes(void **state)
 	end();
 }
 
+/* Each try of the first kind looks at the head twice, and there are eight of them. The first two
+ * walks of the second kind have no common end. */
+static void change_all(struct fake *f, uint64_t addr)
+{
+	static int looks;
+	uint64_t first = BRK + 0x290 + 16;
+
+	change_head(f, addr);
+	if (addr != FAST_HEAD || ++looks != 2 * 8 + 3)
+		return;
+	for (uint64_t at = first; at <= first + 48; at += 48)
+		fake__put(f, at, (first - 16 + 96) ^ at >> 12);
+}
+
+static void test_fast_bin_whose_end_changes(void **state)
+{
+	static const long sizes[] = {0x290, 48, 48, 48, 0};
+	uint64_t first = BRK + 0x290 + 16;
+
+	(void)state;
+	put_heap(sizes);
+	for (uint64_t at = first; at <= first + 96; at += 48)
+		fake__put(&fake, at, at >> 12); /* a list of one chunk */
+	fake.before_read = change_all;
+	find();
+	assert_block(first, 40, true);
+	assert_block(first + 48, 40, true);
+	assert_block(first + 96, 40, false);
+	end();
+}
+
 /* glibc 2.43 has no fast bins. A thread cache says how much room its lists have, and has lists of
  * large blocks. There is room for a header after mapped blocks. */
 static void test_2_43(void **state)
@@ -555,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_stale_key),
 		cmocka_unit_test(test_list_that_changes),
 		cmocka_unit_test(test_fast_bin_that_changes),
+		cmocka_unit_test(test_fast_bin_whose_end_changes),
 		cmocka_unit_test(test_caches_of_2_31),
 		cmocka_unit_test(test_2_43),
 		cmocka_unit_test(test_other_arena),
