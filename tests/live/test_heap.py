@@ -230,8 +230,9 @@ def heap_classes():
                 wanted[what] = int(count)
             expect_equal({row["class"]: row["blocks"] for row in census(program.pid)["types"]},
                          wanted, f"objects, {name}")
-            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  .*shop::Item",
-                         r"\d+ +\S+ KiB  .*4 others")
+            expect_words(told("-p", program.pid, "-n", 2),
+                         r"1000 +\S+ KiB +(\S+ K?i?B  )?shop::Item",
+                         r"\d+ +\S+ KiB +(\S+ K?i?B  )?4 others")
             end(program)
 
 
