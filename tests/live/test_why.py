@@ -326,6 +326,28 @@ def why_by_the_name_of_a_function():
 
 
 @test(beside=True)
+def why_names_who_made_the_holders():
+    """A thread puts blocks into tables that another function allocates while memtrace traces. The
+    paths name both functions: the one of a table, and the one of the blocks in it."""
+    with Target("holders", "--fill", 4000) as target:
+        target.go()
+        result = memtrace("why", "-p", target.pid, "--stack", "^value_new$", "-d", 6, "--json")
+        expect_equal(result.status, 0, result)
+        paths = check("why", result.out)[0]["asked"]["paths"]
+        made = [path for path in paths
+                if path["root"] == "global_tables (holders)" and
+                [step.get("maker") for step in path["steps"]] == ["table_grow", "value_new"]]
+        expect_equal(len(made), 1, paths)
+        expect(made[0]["blocks"] > 100 and
+               made[0]["steps"][1]["made_blocks"] == made[0]["blocks"], made)
+        _, told, _ = search(target.pid, 6, "-i", "4K")
+        expect(any(re.fullmatch(r"global global_tables \(holders\)( \+0x\w+)? -> "
+                                r"\[\d+-byte block from table_grow\]( \+0x\w+)? -> "
+                                r"\[72-byte block from value_new\]", holder["path"])
+                   for holder in told["value_new"]["holders"]), told)
+
+
+@test(beside=True)
 def why_by_class():
     """--type asks for the objects of C++ classes, by the names that `memtrace heap` prints."""
     program = start([os.path.join(PROGS, "typed")])

@@ -8,6 +8,7 @@
  *
  * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
  * --push N: N blocks a second go to the head of a list that also holds some of the printed blocks.
+ * --fill N: N blocks a second go into tables, which are allocated as they are needed.
  * --count N: N blocks for each way instead of 20.
  * --large N: also holds and loses N blocks of each of LARGE_SIZES. */
 #include <pthread.h>
@@ -317,6 +318,48 @@ static void *push_thread(void *unused)
 	return NULL;
 }
 
+/* --- tables that fill up --- */
+
+#define TABLE	   4096
+#define MAX_TABLES 4096
+
+struct node **global_tables[MAX_TABLES];
+static unsigned long fill_rate;
+
+NOINLINE static struct node **table_grow(void)
+{
+	struct node **table = calloc(TABLE, sizeof(*table));
+
+	if (!table)
+		abort();
+	return table;
+}
+
+NOINLINE static struct node *value_new(void)
+{
+	struct node *value = calloc(1, sizeof(*value));
+
+	if (!value)
+		abort();
+	return value;
+}
+
+static void *fill_thread(void *unused)
+{
+	unsigned long filled = 0;
+
+	(void)unused;
+	while (filled < TABLE * MAX_TABLES) {
+		for (unsigned long i = 0; i < fill_rate / PUSHES_A_S; i++, filled++) {
+			if (filled % TABLE == 0)
+				global_tables[filled / TABLE % MAX_TABLES] = table_grow();
+			global_tables[filled / TABLE % MAX_TABLES][filled % TABLE] = value_new();
+		}
+		usleep(1000000 / PUSHES_A_S);
+	}
+	return NULL;
+}
+
 NOINLINE static void hold_in_pushed(void)
 {
 	if (!push_rate)
@@ -328,12 +371,13 @@ NOINLINE static void hold_in_pushed(void)
 
 int main(int argc, char **argv)
 {
-	pthread_t pusher;
+	pthread_t pusher, filler;
 	unsigned long threads = truth_number(argc, argv, "--busy", 0);
 
 	truth_init(argc, argv);
 	count = truth_number(argc, argv, "--count", 20);
 	push_rate = truth_number(argc, argv, "--push", 0);
+	fill_rate = truth_number(argc, argv, "--fill", 0);
 	large = truth_number(argc, argv, "--large", 0);
 	if (count > MAX_COUNT || large > MAX_LARGE)
 		return 2;
@@ -362,6 +406,8 @@ int main(int argc, char **argv)
 		mapped_array[MAX_COUNT - 1 - i] = (struct node *)b;
 	}
 	if (push_rate && pthread_create(&pusher, NULL, push_thread, NULL))
+		abort();
+	if (fill_rate && pthread_create(&filler, NULL, fill_thread, NULL))
 		abort();
 	return truth_finish();
 }

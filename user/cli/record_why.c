@@ -276,8 +276,11 @@ static bool is_cancelled(void *ctx)
 	return poll(&fd, 1, 0) > 0;
 }
 
+DEFINE_CLEANUP(struct why_makers *, cleanup_makers, why_makers__free)
+
 static int look(struct asking *a, struct error *err)
 {
+	_cleanup_(cleanup_makers) struct why_makers *makers = NULL;
 	uint64_t addrs[BLOCKS], sizes[BLOCKS];
 	const struct why_options options = {
 		.choice = {.addrs = addrs, .sizes = sizes, .n_addrs = a->n_asked},
@@ -298,7 +301,9 @@ static int look(struct asking *a, struct error *err)
 	rc = why__run(a->profile->pid, &options, &why, err);
 	if (rc)
 		return rc;
-	rc = why_report__make(a->profile->pid, &why, true, &report);
+	rc = why_makers__new(a->profile, &makers);
+	if (!rc)
+		rc = why_report__make(a->profile->pid, &why, true, makers, &report);
 	if (!rc) {
 		rc = answer(a, &why, &report);
 		why_report__clear(&report);

@@ -291,11 +291,12 @@ static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
 }
 
 DEFINE_CLEANUP(struct registers *, cleanup_registers, registers__free)
+DEFINE_CLEANUP(struct why_stack *, cleanup_stack, why_stack__free)
 
 static int run(struct why_config *c)
 {
 	_cleanup_(cleanup_registers) struct registers *registers = NULL;
-	_cleanup_free_ struct why_stack *found = NULL;
+	_cleanup_(cleanup_stack) struct why_stack *found = NULL;
 	_cleanup_free_ uint64_t *vtables = NULL;
 	bool asked = c->stack || c->type || c->options.choice.n_addrs || c->options.choice.size;
 	struct error err = {};
@@ -333,7 +334,7 @@ static int run(struct why_config *c)
 		error__set(&err, rc, "cannot look at process %d", (int)c->pid);
 		return fail(&err);
 	}
-	rc = why_report__make(c->pid, &why, asked, &c->report);
+	rc = why_report__make(c->pid, &why, asked, found ? found->makers : NULL, &c->report);
 	why__clear(&why);
 	if (rc)
 		return no_memory();

@@ -13,9 +13,26 @@
 #include "heap/why.h"
 #include "profile/why.h"
 
+struct why_makers;
+
 /* Makes a report with one row for each path of `why`, in their order. why_report__merge() merges
- * equal rows. Free ret with why_report__clear(). 0 or -ENOMEM. */
-int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
+ * equal rows. makers: names the functions that allocated the blocks on the paths; NULL: they are
+ * not known. It must outlive the report. Free ret with why_report__clear(). 0 or -ENOMEM. */
+int why_report__make(pid_t pid, const struct why *why, bool asked, const struct why_makers *makers,
+		     struct why_report *ret);
+
+/* --- why_makers.c --- */
+
+/* Takes the functions that allocated the sampled blocks of a profile that live, as the first names
+ * of its stacks (encode/where.h). The profile must have blocks (struct profile_site.blocks), and
+ * may be freed afterwards. Free *ret with why_makers__free(). 0 or -ENOMEM. */
+int why_makers__new(const struct profile *profile, struct why_makers **ret);
+void why_makers__free(struct why_makers *makers);
+
+/* Returns the function that allocated the block of `size` usable bytes at `addr`; owned by makers.
+ * NULL: tracing did not sample it, or it sampled several at this address, of different
+ * functions. */
+const char *why_makers__find(const struct why_makers *makers, uint64_t addr, uint64_t size);
 
 /* --- why_stack.c --- */
 
@@ -25,13 +42,16 @@ struct why_stack {
 	size_t n;      /* number of `addrs`, which are chosen evenly from n_live blocks */
 	size_t n_live; /* sampled blocks that live */
 	bool any;      /* at least one stack has a function that matches */
+	struct why_makers *makers; /* of all sampled blocks; NULL: nothing was recorded; owned */
 };
 
 /* Traces the process, with record's default limits. Finds sampled blocks that are live at the end
  * and whose stacks have a function that matches. pattern: regex as the user wrote it. Call
- * privileges__limit() once before. ret: zeroed. 0, or the exit status after a complaint. */
+ * privileges__limit() once before. ret: zeroed; freed with why_stack__free() in any case. 0, or the
+ * exit status after a complaint. */
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
 		    struct why_stack *ret);
+void why_stack__free(struct why_stack *stack);
 
 /* --- why_type.c --- */
 

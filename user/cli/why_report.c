@@ -201,18 +201,23 @@ static const char *type_of(const struct why_report *report, uint64_t vtable)
 	return NULL;
 }
 
-static int take_steps(const struct why_report *report, const struct path *path, struct why_row *row)
+static int take_steps(const struct why_report *report, const struct why_makers *makers,
+		      const struct path *path, struct why_row *row)
 {
 	row->steps = calloc(path->n_steps, sizeof(*row->steps));
 	if (!row->steps)
 		return -ENOMEM;
 	for (; row->n_steps < path->n_steps; row->n_steps++) {
 		const struct path_step *step = &path->steps[row->n_steps];
+		const char *maker =
+			makers ? why_makers__find(makers, step->addr, step->size) : NULL;
 
 		row->steps[row->n_steps] = (struct why_step){.size = step->size,
 							     .off = step->off,
 							     .chain = step->blocks > 1,
-							     .type = type_of(report, step->word)};
+							     .type = type_of(report, step->word),
+							     .maker = maker,
+							     .made = maker ? 1 : 0};
 	}
 	row->cut = path->cut;
 	return 0;
@@ -226,7 +231,8 @@ static int take_types(pid_t pid, const struct why *why, struct why_report *repor
 	return heap_types__name(pid, &why->maps, &found, &report->types, &report->n_types);
 }
 
-static int take_rows(pid_t pid, const struct why *why, struct why_report *report)
+static int take_rows(pid_t pid, const struct why *why, const struct why_makers *makers,
+		     struct why_report *report)
 {
 	_cleanup_(cleanup_variables) struct variables *variables = NULL;
 	_cleanup_(cleanup_thread_names) struct thread_names *threads = NULL;
@@ -257,7 +263,7 @@ static int take_rows(pid_t pid, const struct why *why, struct why_report *report
 		row->example = path->addr;
 		err = name_root(&names, &path->path, row);
 		if (!err)
-			err = take_steps(report, &path->path, row);
+			err = take_steps(report, makers, &path->path, row);
 		if (err)
 			return err;
 	}
@@ -316,7 +322,8 @@ static void take_head(pid_t pid, const struct why *why, struct why_report *repor
 	judge_quality(sums, report);
 }
 
-int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret)
+int why_report__make(pid_t pid, const struct why *why, bool asked, const struct why_makers *makers,
+		     struct why_report *ret)
 {
 	const struct why_sums *sums = &why->sums;
 	struct why_report report = {.asked = asked};
@@ -340,7 +347,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 		err = take_leaks(why, &report);
 	}
 	if (!err)
-		err = take_rows(pid, why, &report);
+		err = take_rows(pid, why, makers, &report);
 	if (err) {
 		why_report__clear(&report);
 		return err;

@@ -88,7 +88,17 @@ static int find_blocks(pid_t pid, double duration_s, const regex_t *pattern, str
 
 	if (rc || !profile)
 		return rc;
-	return take_blocks(profile, pattern, ret) ? no_memory() : 0;
+	if (take_blocks(profile, pattern, ret) || why_makers__new(profile, &ret->makers))
+		return no_memory();
+	return 0;
+}
+
+void why_stack__free(struct why_stack *stack)
+{
+	if (!stack)
+		return;
+	why_makers__free(stack->makers);
+	free(stack);
 }
 
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,

@@ -205,6 +205,10 @@ static void put_row_json(struct json *list, const struct why_row *row)
 		put_off_json(&step, row->steps[i].off);
 		if (row->steps[i].type)
 			json__put_text(&step, "class", row->steps[i].type);
+		if (row->steps[i].maker) {
+			json__put_text(&step, "maker", row->steps[i].maker);
+			json__put_uint(&step, "made_blocks", row->steps[i].made);
+		}
 		sink__puts(list->sink, "}");
 	}
 	sink__puts(list->sink, "]}");

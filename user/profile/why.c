@@ -60,6 +60,16 @@ static int compare_rows(const void *a, const void *b)
 	return compare_ways(a, b);
 }
 
+static void add_step(struct why_step *to, const struct why_step *from)
+{
+	if (to->off != from->off)
+		to->off = WHY_UNKNOWN;
+	to->made += from->made;
+	to->makers_differ |= from->makers_differ ||
+			     (to->maker && from->maker && strcmp(to->maker, from->maker) != 0);
+	to->maker = to->makers_differ ? NULL : to->maker ?: from->maker;
+}
+
 static void add(struct why_row *to, const struct why_row *from)
 {
 	to->blocks += from->blocks;
@@ -69,8 +79,7 @@ static void add(struct why_row *to, const struct why_row *from)
 	if (to->root_off != from->root_off)
 		to->root_off = WHY_UNKNOWN;
 	for (size_t i = 0; i < to->n_steps; i++)
-		if (to->steps[i].off != from->steps[i].off)
-			to->steps[i].off = WHY_UNKNOWN;
+		add_step(&to->steps[i], &from->steps[i]);
 }
 
 size_t why_rows__merge(struct why_row *rows, size_t n_rows)
@@ -106,16 +115,17 @@ void why_rows__free(struct why_row *rows, size_t n)
 
 void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT])
 {
+	const char *from = step->maker ? " from " : "", *maker = step->maker ?: "";
 	char off[32] = "";
 
 	if (step->off != WHY_UNKNOWN)
 		snprintf(off, sizeof(off), " +0x%" PRIx64, step->off);
 	if (step->type)
-		snprintf(text, WHY_STEP_TEXT, "%s[%.80s, %" PRIu64 " bytes]%s",
-			 step->chain ? "chain of " : "", step->type, step->size, off);
+		snprintf(text, WHY_STEP_TEXT, "%s[%.80s, %" PRIu64 " bytes%s%.80s]%s",
+			 step->chain ? "chain of " : "", step->type, step->size, from, maker, off);
 	else
-		snprintf(text, WHY_STEP_TEXT, "%s[%" PRIu64 "-byte block]%s",
-			 step->chain ? "chain of " : "", step->size, off);
+		snprintf(text, WHY_STEP_TEXT, "%s[%" PRIu64 "-byte block%s%.80s]%s",
+			 step->chain ? "chain of " : "", step->size, from, maker, off);
 }
 
 char *why_row__text(const struct why_row *row)

@@ -57,6 +57,12 @@ struct why_step {
 	/* C++ class of the block, demangled; for a chain, the class of its first and last block.
 	 * Owned by the report. NULL: no class is known */
 	const char *type;
+	/* Function that allocated the block; for a chain, its first block. Of a merged row: of all
+	 * its blocks at this step of which a maker is known. Owned by the makers of the report.
+	 * NULL: not known, or makers_differ. */
+	const char *maker;
+	uint64_t made; /* blocks of the row whose block at this step has a known maker */
+	bool makers_differ;
 };
 
 /* Blocks that are held in the same way. */
@@ -152,9 +158,9 @@ struct profile_why {
 
 void profile_why__free(struct profile_why *why);
 
-/* Writes a step as text: "chain of [88-byte block] +0x10", "[Item, 88 bytes]". Long names of
- * classes are cut. */
-#define WHY_STEP_TEXT 160
+/* Writes a step as text: "chain of [88-byte block] +0x10", "[Item, 88 bytes]", "[512-byte block
+ * from table_grow]". Long names are cut. */
+#define WHY_STEP_TEXT 240
 void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT]);
 
 /* Returns a row as text: "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte
@@ -162,8 +168,8 @@ void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT]);
  * memory. */
 char *why_row__text(const struct why_row *row);
 
-/* Merges rows that differ only in offsets, and sorts them by blocks, descending. Before the call,
- * each row counts its own blocks only. Returns how many rows are left. */
+/* Merges rows that differ only in offsets and in makers, and sorts them by blocks, descending.
+ * Before the call, each row counts its own blocks only. Returns how many rows are left. */
 size_t why_rows__merge(struct why_row *rows, size_t n);
 
 /* why_rows__merge() for the rows of a report. */

@@ -10,6 +10,8 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/trace_options.h"
+#include "cli/why.h"
+#include "profile/drawing.h"
 
 #include <cmocka.h> /* after the headers above, because it defines another fail() */
 
@@ -87,10 +89,42 @@ static void options_say_that_memory_is_out(void **state)
 	complain_to(NULL);
 }
 
+static int take_makers(void *ctx, FILE *told)
+{
+	struct why_makers *makers;
+	int err = why_makers__new(ctx, &makers);
+
+	failing_in = 0;
+	if (err)
+		return err;
+	fprintf(told, "%s", why_makers__find(makers, 0x1000, 64));
+	why_makers__free(makers);
+	return 0;
+}
+
+static void makers_say_that_memory_is_out(void **state)
+{
+	struct drawing d;
+	struct profile *p;
+	size_t site;
+
+	(void)state;
+	assert_int_equal(drawing__begin(&d, DRAWN_PATHS, 1, "made"), 0);
+	assert_int_equal(drawing__add_frame(&d, "main"), 0);
+	assert_int_equal(drawing__add_frame(&d, "put"), 0);
+	assert_int_equal(drawing__add_stack(&d, &site), 0);
+	assert_int_equal(profile__add_block(d.profile, site, 0x1000, 64), 0);
+	assert_int_equal(drawing__finish(&d, &p), 0);
+	drawing__end(&d);
+	fail_each_allocation("makers", take_makers, p);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(options_say_that_memory_is_out),
+		cmocka_unit_test(makers_say_that_memory_is_out),
 	};
 
 	return cmocka_run_group_tests_name("no_memory", tests, NULL, NULL);

@@ -34,7 +34,7 @@ static void assert_doubt(const struct why *why, const char *words)
 {
 	struct why_report report;
 
-	assert_int_equal(why_report__make(getpid(), why, true, &report), 0);
+	assert_int_equal(why_report__make(getpid(), why, true, NULL, &report), 0);
 	if (!strstr(report.doubt, words))
 		fail_msg("'%s' is not in '%s'", words, report.doubt);
 	assert_int_equal(report.lost_blocks, 0);
@@ -52,7 +52,7 @@ static void test_lost(void **state)
 
 	(void)state;
 	why.sums.lost_beyond = 5; /* the list is full, and its blocks were judged */
-	assert_int_equal(why_report__make(getpid(), &why, true, &report), 0);
+	assert_int_equal(why_report__make(getpid(), &why, true, NULL, &report), 0);
 	assert_string_equal(report.doubt, "");
 	assert_int_equal(report.lost_blocks, 7);
 	assert_int_equal(report.n_leaks, 1);
@@ -82,7 +82,7 @@ static void test_a_list_that_is_nearly_settled(void **state)
 	for (uint64_t unsettled = 20; unsettled <= 21; unsettled++) {
 		why.sums.lost = 1000;
 		why.sums.unsettled = unsettled;
-		assert_int_equal(why_report__make(getpid(), &why, true, &report), 0);
+		assert_int_equal(why_report__make(getpid(), &why, true, NULL, &report), 0);
 		assert_int_equal(*report.doubt != '\0', unsettled > 20);
 		assert_int_equal(report.lost_blocks, unsettled > 20 ? 0 : 1000);
 		assert_int_equal(report.losses[WHY_LOSS_UNSETTLED], unsettled);

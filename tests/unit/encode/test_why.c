@@ -13,7 +13,10 @@ static struct why_leak leaks[] = {
 	{.size = 72, .leaks = 26, .circles = 1, .blocks = 66, .bytes = 4752, .example = 0xabc},
 	{.size = 24, .leaks = 1, .circles = 1, .blocks = 2, .bytes = 48, .example = 0xdef},
 };
-static struct why_step steps[] = {{168, 0x10, false, NULL}, {72, WHY_UNKNOWN, true, "a::B"}};
+static struct why_step steps[] = {
+	{.size = 168, .off = 0x10, .maker = "table_grow", .made = 2},
+	{.size = 72, .off = WHY_UNKNOWN, .chain = true, .type = "a::B"},
+};
 static char root[] = "cache\n (leaky)", stack[] = "of thread worker (7)";
 
 static struct why_report report(void)
@@ -97,10 +100,10 @@ static void test_text(void **state)
 		   "ASKED FOR: 2,067 blocks of 72 bytes, 145.3 KiB: 2,000 held, 66 lost, 1 in "
 		   "doubt (not reached in the last full scan, but not surely lost)");
 	assert_has(text, "Shares are those of 4 blocks");
-	assert_has(text, "\n75.0%       3  global cache? (leaky) +0x8 -> [168-byte block] +0x10 -> "
-			 "chain of [a::B, 72 bytes]\n");
-	assert_has(text, "\n25.0%       1  stack of thread worker (7) -> [168-byte block] +0x10 -> "
-			 "... -> chain of [a::B, 72 bytes]\n");
+	assert_has(text, "\n75.0%       3  global cache? (leaky) +0x8 -> [168-byte block from "
+			 "table_grow] +0x10 -> chain of [a::B, 72 bytes]\n");
+	assert_has(text, "\n25.0%       1  stack of thread worker (7) -> [168-byte block from "
+			 "table_grow] +0x10 -> ... -> chain of [a::B, 72 bytes]\n");
 	assert_has(text, "LOST: 4.7 KiB in 68 blocks, 27 leaks.");
 	assert_has(text, "blocks of 72 bytes, some in circles, such as 0xabc");
 	assert_has(text, "block of 24 bytes in a circle, such as 0xdef");
@@ -155,7 +158,8 @@ static void test_json(void **state)
 	assert_has(text, "\"leaks\":[{\"size\":72,\"heads\":26,\"circles\":1,\"blocks\":66,"
 			 "\"bytes\":4752,\"example\":2748},");
 	assert_has(text, "\"root\":\"cache\\u000a (leaky)\",\"offset\":8,\"cut\":false,\"steps\":"
-			 "[{\"size\":168,\"chain\":false,\"offset\":16},"
+			 "[{\"size\":168,\"chain\":false,\"offset\":16,"
+			 "\"maker\":\"table_grow\",\"made_blocks\":2},"
 			 "{\"size\":72,\"chain\":true,\"class\":\"a::B\"}]}");
 	assert_int_equal(text[strlen(text) - 1], '\n');
 	free(text);

@@ -9,6 +9,11 @@
 
 #include <cmocka.h>
 
+static struct why_step step(uint64_t size, uint64_t off, bool chain, const char *type)
+{
+	return (struct why_step){.size = size, .off = off, .chain = chain, .type = type};
+}
+
 static struct why_row row(const char *root, uint64_t root_off, struct why_step first, bool cut,
 			  uint64_t example)
 {
@@ -32,12 +37,12 @@ static void test_rows_that_differ_in_offsets_are_one(void **state)
 	struct why_report report = {.n_rows = 6, .rows = calloc(6, sizeof(*report.rows))};
 
 	(void)state;
-	report.rows[0] = row("cache", 8, (struct why_step){100, 0, false, NULL}, false, 70);
-	report.rows[1] = row("index", 8, (struct why_step){100, 0, false, NULL}, false, 60);
-	report.rows[2] = row("cache", 16, (struct why_step){100, 0, false, NULL}, false, 50);
-	report.rows[3] = row("cache", 8, (struct why_step){100, 8, false, NULL}, false, 40);
-	report.rows[4] = row("cache", 8, (struct why_step){100, 0, true, NULL}, false, 30);
-	report.rows[5] = row("cache", 8, (struct why_step){100, 0, false, NULL}, true, 20);
+	report.rows[0] = row("cache", 8, step(100, 0, false, NULL), false, 70);
+	report.rows[1] = row("index", 8, step(100, 0, false, NULL), false, 60);
+	report.rows[2] = row("cache", 16, step(100, 0, false, NULL), false, 50);
+	report.rows[3] = row("cache", 8, step(100, 8, false, NULL), false, 40);
+	report.rows[4] = row("cache", 8, step(100, 0, true, NULL), false, 30);
+	report.rows[5] = row("cache", 8, step(100, 0, false, NULL), true, 20);
 	why_report__merge(&report);
 	assert_int_equal(report.n_rows, 4);
 	assert_string_equal(report.rows[0].root, "cache");
@@ -57,8 +62,7 @@ static void test_rows_that_differ_in_offsets_are_one(void **state)
 
 static void test_text_of_a_way(void **state)
 {
-	struct why_row way =
-		row("cache (leaky)", 0, (struct why_step){100, 16, true, NULL}, true, 70);
+	struct why_row way = row("cache (leaky)", 0, step(100, 16, true, NULL), true, 70);
 	char *text = why_row__text(&way);
 
 	(void)state;
@@ -76,6 +80,12 @@ static void test_text_of_a_way(void **state)
 	assert_string_equal(text, "global cache (leaky) +0x8 -> chain of [100-byte block] +0x10 "
 				  "-> [shop::Item, 24 bytes]");
 	free(text);
+	way.steps[0].maker = "table_grow";
+	way.steps[1].maker = "add";
+	text = why_row__text(&way);
+	assert_string_equal(text, "global cache (leaky) +0x8 -> chain of [100-byte block from "
+				  "table_grow] +0x10 -> [shop::Item, 24 bytes from add]");
+	free(text);
 	free(way.root);
 	free(way.steps);
 }
@@ -86,7 +96,7 @@ static void test_rows_that_differ_in_classes_are_two(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		report.rows[i] = row("cache", 8, (struct why_step){100, 0, false, "A"}, false, 70);
+		report.rows[i] = row("cache", 8, step(100, 0, false, "A"), false, 70);
 	report.rows[1].steps[0].type = NULL;
 	why_report__merge(&report);
 	assert_int_equal(report.n_rows, 2);
@@ -94,6 +104,36 @@ static void test_rows_that_differ_in_classes_are_two(void **state)
 	assert_int_equal(report.rows[0].blocks, 2);
 	assert_null(report.rows[1].steps[0].type);
 	why_report__clear(&report);
+}
+
+/* Rows with different makers are one row. It has the maker if all the known ones are the same. */
+static void test_makers_of_merged_rows(void **state)
+{
+	static const char *const makers[][3] = {{NULL, "grow", "grow"},
+						{"grow", "other", NULL},
+						{NULL, NULL, NULL},
+						{"a", "b", "a"}};
+	static const uint64_t known[] = {2, 2, 0, 3};
+	static const char *const merged[] = {"grow", NULL, NULL, NULL};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct why_report report = {.n_rows = 3, .rows = calloc(3, sizeof(*report.rows))};
+
+		for (int k = 0; k < 3; k++) {
+			report.rows[k] = row("cache", 8, step(100, 0, false, NULL), false, 70);
+			report.rows[k].steps[0].maker = makers[i][k];
+			report.rows[k].steps[0].made = makers[i][k] ? 1 : 0;
+		}
+		why_report__merge(&report);
+		assert_int_equal(report.n_rows, 1);
+		if (merged[i])
+			assert_string_equal(report.rows[0].steps[0].maker, merged[i]);
+		else
+			assert_null(report.rows[0].steps[0].maker);
+		assert_int_equal(report.rows[0].steps[0].made, known[i]);
+		why_report__clear(&report);
+	}
 }
 
 /* "root;...;leaf" of a site. */
@@ -118,10 +158,10 @@ static void test_paths_as_stacks(void **state)
 
 	(void)state;
 	report.rows = calloc(2, sizeof(*report.rows));
-	report.rows[0] = row("cache (made)", 0, (struct why_step){100, 16, true, NULL}, true, 70);
+	report.rows[0] = row("cache (made)", 0, step(100, 16, true, NULL), true, 70);
 	report.rows[0].blocks = 3;
 	report.rows[0].bytes = 72;
-	report.rows[1] = row("index (made)", 8, (struct why_step){100, 0, false, NULL}, false, 60);
+	report.rows[1] = row("index (made)", 8, step(100, 0, false, NULL), false, 60);
 	report.followed = 4; /* every second one */
 	report.leaks = &leak;
 	report.n_leaks = 1;
@@ -161,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_rows_that_differ_in_offsets_are_one),
 		cmocka_unit_test(test_text_of_a_way),
 		cmocka_unit_test(test_rows_that_differ_in_classes_are_two),
+		cmocka_unit_test(test_makers_of_merged_rows),
 		cmocka_unit_test(test_paths_as_stacks),
 		cmocka_unit_test(test_names_of_losses),
 	};
