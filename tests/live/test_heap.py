@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import resource
 import struct
+import time
 
 from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace,
                      need_tool, place, read_line, run, start, test, wait_until)
@@ -412,6 +414,35 @@ def heap_census_as_stacks():
     expect_equal(sum(n for path, n in rows.items() if path[1] == "in use"), in_use,
                  "bytes in use")
     expect("by place, class and size" in svg and "shop::Item" in svg, svg[:2000])
+
+
+@test(beside=True)
+def heap_keeps_a_limit_of_its_own():
+    """--max-overhead limits the CPU time of heap and why, on idle CPUs, too. What they find is the
+    same."""
+    script = "x = [str(i) * 10 for i in range(1000000)]; print('ready', flush=True); input()"
+    target = start(["/usr/bin/python3", "-c", script],
+                   env={**os.environ, "PYTHONMALLOC": "malloc"})
+    try:
+        expect_equal(read_line(target, target.stdout), "ready\n", "the target's first line")
+        for command in "heap", "why":
+            found = []
+            for limit in None, "5":
+                before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+                result = memtrace(command, "-p", target.pid, "--json",
+                                  *(("--max-overhead", limit) if limit else ()))
+                took = time.monotonic() - begin
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                expect_equal(result.status, 0, result)
+                found.append(result.json())
+                if limit:
+                    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                    # the start and the report do not count
+                    expect(took > 2 and cpu < 0.06 * took + 0.1, (command, cpu, took))
+            for key in ("allocators",) if command == "heap" else ("blocks", "lost_blocks"):
+                expect_equal(found[1][key], found[0][key], key)
+    finally:
+        end(target)
 
 
 @test(beside=True)

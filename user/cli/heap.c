@@ -28,6 +28,7 @@ struct heap_config {
 	bool stacks;
 	const struct format *format; /* format of stacks; NULL: tables, or JSON */
 	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
+	struct scan_pace pace;
 
 	/* the next two fields are set with --stacks */
 	struct session *session;
@@ -66,6 +67,7 @@ static const struct option_row what_rows[] = {
 	 .to = offsetof(struct heap_config, duration_s),
 	 .help = "of tracing, for --stacks",
 	 .man = "A signal (Ctrl-C) ends tracing sooner."},
+	{"max-overhead", SCAN_PACE(struct heap_config, pace)},
 	{},
 };
 
@@ -175,7 +177,7 @@ static int find_known(struct heap_config *c)
 
 static int report(struct heap_config *c)
 {
-	struct heap_look_options options = {.origins = c->stacks};
+	struct heap_look_options options = {.origins = c->stacks, .pace = c->pace};
 	struct error err = {};
 	int status = c->stacks ? find_known(c) : 0;
 

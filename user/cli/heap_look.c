@@ -10,11 +10,21 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/heap_types.h"
+#include "cli/trace_options.h"
 #include "encode/encode.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 
 #define TRIES 3 /* censuses: a heap that changes too fast for one may be quieter at the next */
+
+TAKE_OPTION_HEAD(scan_pace)
+{
+	struct scan_pace *pace = (struct scan_pace *)((char *)config + row->to);
+	int status = parse_overhead(command, value, &pace->max_share);
+
+	pace->hurry = !status && pace->max_share == 0;
+	return status;
+}
 
 /* Makes the labels of the census: one for each block whose maker is known. *ret: owned by the
  * caller. */
@@ -93,7 +103,8 @@ int heap_look__take(pid_t pid, const struct heap_look_options *options, struct h
 {
 	struct census_options census = {.ranges = options->ranges,
 					.n_ranges = options->n_ranges,
-					.patience_s = options->patience_s};
+					.patience_s = options->patience_s,
+					.pace = options->pace};
 	_cleanup_free_ struct shape_label *labels = NULL;
 	struct process_info info = {};
 	struct maps maps;

@@ -10,9 +10,20 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "cli/options.h"
 #include "heap/census.h"
 #include "profile/origins.h"
 #include "profile/profile.h"
+
+/* For a row {"max-overhead", SCAN_PACE(struct config, member)}: sets `member`, which is a struct
+ * scan_pace. */
+TAKE_OPTION_HEAD(scan_pace);
+#define SCAN_PACE(config, member)                                                                  \
+	.arg = "PCT", .take = take_scan_pace, .to = offsetof(config, member),                      \
+	.help = "share of one CPU that reading may take, or off",                                  \
+	.man = "Per cent, at any moment; the time limit is as many times longer. Without this "    \
+	       "option, reading takes at most a fifth of a CPU that others need, and all of an "   \
+	       "idle one. off: all that can be had. Tracing has the limits of record in any case."
 
 struct heap_look_options {
 	bool origins; /* which functions made the blocks? */
@@ -22,6 +33,7 @@ struct heap_look_options {
 	const struct heap_range *ranges; /* as in census_options */
 	size_t n_ranges;
 	double patience_s; /* time limit: no census begins later; 0: no limit */
+	struct scan_pace pace;
 };
 
 struct heap_look {

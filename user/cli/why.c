@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "capture/registers.h"
 #include "cli/cli.h"
+#include "cli/heap_look.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "encode/encode.h"
@@ -210,6 +211,7 @@ static const struct option_row how_rows[] = {
 		"case, also when memtrace is killed. If the scan takes longer than MS, there is no "
 		"result. Some system calls that threads wait in then fail with EINTR, such as "
 		"epoll_wait()."},
+	{"max-overhead", SCAN_PACE(struct why_config, options.pace)},
 	{.name = "max-memory",
 	 .arg = "BYTES",
 	 .by_default = "2G",
@@ -323,12 +325,13 @@ static int run(struct why_config *c)
 		c->options.choice.n_addrs = found->n;
 	}
 	if (c->type) {
-		rc = why_type__find(c->pid, c->type, &c->regex, &vtables,
+		rc = why_type__find(c->pid, c->type, &c->regex, &c->options.pace, &vtables,
 				    &c->options.choice.n_vtables);
 		if (rc)
 			return rc;
 		c->options.choice.vtables = vtables;
 	}
+	c->options.pace.hurry |= c->options.freeze_ms > 0;
 	rc = why__run(c->pid, &c->options, &why, &err);
 	if (rc) {
 		error__set(&err, rc, "cannot look at process %d", (int)c->pid);
@@ -367,6 +370,10 @@ int cmd_why(int argc, char **argv)
 				   "--%s chooses the blocks: it cannot be combined with --addr or "
 				   "--size",
 				   config.stack ? "stack" : "type");
+	if (config.options.freeze_ms &&
+	    (config.options.pace.hurry || config.options.pace.max_share))
+		return usage_error("why", "--freeze reads as fast as it can: it cannot be combined "
+					  "with --max-overhead");
 	if (config.duration_s > 0 && !config.stack)
 		return usage_error("why", "-d says how long --stack traces: it needs --stack");
 	config.options.choice.addrs = config.addrs;

@@ -58,8 +58,8 @@ void why_stack__free(struct why_stack *stack);
 /* Takes a census, and finds the vtables (ascending) of the C++ classes whose names match. pattern:
  * regex as the user wrote it. *ret: NULL before the call; the caller frees it in any case. 0, or
  * the exit status after a complaint. */
-int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_t **ret,
-		   size_t *ret_n);
+int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
+		   const struct scan_pace *pace, uint64_t **ret, size_t *ret_n);
 
 /* --- why_registers.c --- */
 

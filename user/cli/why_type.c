@@ -37,8 +37,8 @@ static int choose(const struct heap_type *types, size_t n_types, const regex_t *
 	return 0;
 }
 
-int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_t **ret,
-		   size_t *ret_n)
+int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
+		   const struct scan_pace *pace, uint64_t **ret, size_t *ret_n)
 {
 	struct heap_type *types = NULL;
 	struct error err = {};
@@ -51,7 +51,7 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_
 		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)pid, process__why(rc));
 		return fail(&err);
 	}
-	rc = census__take(pid, &maps, &(struct census_options){}, &census, &err);
+	rc = census__take(pid, &maps, &(struct census_options){.pace = *pace}, &census, &err);
 	if (rc) {
 		maps__free(&maps);
 		return fail(&err);

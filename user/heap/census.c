@@ -408,7 +408,11 @@ int census__take(pid_t pid, const struct maps *maps, const struct census_options
 		 struct census *ret, struct error *err)
 {
 	const struct scan_task task = {
-		.fn = send, .ctx = (void *)options, .patience_s = options->patience_s};
+		.fn = send,
+		.ctx = (void *)options,
+		.patience_s = options->patience_s,
+		.pace = options->pace,
+	};
 	struct census census = {};
 	struct scan *scan;
 	int rc = scan__start(pid, maps, &task, &scan, err);

@@ -24,6 +24,7 @@ struct census_options {
 	const struct heap_range *ranges;
 	size_t n_ranges;
 	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */
+	struct scan_pace pace;
 };
 
 /* Makes a census of what the child has found. For tests, and for the child. 0 or -ENOMEM. The

@@ -106,7 +106,9 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	_cleanup_close_ int mem_fd = -1, pagemap_fd = -1;
 	_cleanup_(cleanup_work) struct work *work = calloc(1, sizeof(*work));
 	_cleanup_free_ struct scan *scan = calloc(1, sizeof(*scan));
-	double patience_s = task->patience_s > 0 ? task->patience_s : SCAN_PATIENCE_S;
+	double max_share = task->pace.hurry ? 0 : task->pace.max_share;
+	double patience_s = (task->patience_s > 0 ? task->patience_s : SCAN_PATIENCE_S) /
+			    (max_share > 0 ? max_share : 1);
 	struct child_task child_task = {
 		.read = run,
 		.patience_s = patience_s,
@@ -127,7 +129,8 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	work->task = *task;
 	/* The child has to be done before its parent loses patience. */
 	work->deadline_ns = clock__now_ns(CLOCK_MONOTONIC) + (uint64_t)(patience_s * 0.8 * 1e9);
-	child_task.gentle_s = task->hurry ? 0 : patience_s / 3;
+	child_task.gentle_s = task->pace.hurry ? 0 : patience_s / 3;
+	child_task.max_share = max_share;
 	child_task.file_fd = mem_fd;
 	child_task.other_fd = pagemap_fd;
 	child_task.ctx = work;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A scan of the heap of a process that continues to run. A child without privileges makes it
  * (sandbox/child.h), because the memory may be hostile, and reading it may hang. The child does all
- * the work on the memory. The parent gets bytes, and trusts none of them. In the first third of its
- * time the child holds back if others need the CPUs (sandbox/gentle.h). */
+ * the work on the memory. The parent gets bytes, and trusts none of them. struct scan_pace tells
+ * when the child holds back (sandbox/gentle.h). */
 #ifndef MEMTRACE_HEAP_SCAN_H
 #define MEMTRACE_HEAP_SCAN_H
 
@@ -18,6 +18,15 @@
 #include "heap/image.h"
 #include "sandbox/child.h"
 
+/* How much CPU time a scan takes. All zero: in the first third of its time it holds back if others
+ * need the CPUs. */
+struct scan_pace {
+	bool hurry; /* takes all CPU time that can be had */
+	/* The most CPU time at any moment, as a share of one CPU; 0: no such limit. The time limit
+	 * of the scan is as many times longer. Ignored with `hurry`. */
+	double max_share;
+};
+
 /* What the child has found. */
 struct scan_view {
 	struct image *image;
@@ -31,7 +40,7 @@ struct scan_task {
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
-	bool hurry;	      /* take all CPU time that can be had: the process is stopped */
+	struct scan_pace pace;
 	double patience_s;    /* for the whole scan; 0: SCAN_PATIENCE_S */
 	uint64_t max_memory;  /* of the child, bytes; 0: SCAN_MAX_MEMORY */
 	size_t max_out_bytes; /* most bytes that fn may write; 0: SCAN_MAX_OUT */

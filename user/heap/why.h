@@ -18,6 +18,7 @@
 #include "heap/lost.h"
 #include "heap/paths.h"
 #include "heap/roots.h"
+#include "heap/scan.h"
 #include "sandbox/stream.h"
 
 #define WHY_APART_S   0.5
@@ -49,6 +50,7 @@ struct why_options {
 	 * limit */
 	double within_s;
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
+	struct scan_pace pace;
 
 	/* Adds what is known of the threads' registers when a scan begins. 0, or negative errno:
 	 * why.registers becomes false. NULL: nothing is known. */

@@ -38,8 +38,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
-	if (task->gentle_s > 0)
-		gentle__begin(task->gentle_s); /* makes calls that the sandbox forbids */
+	if (task->gentle_s > 0 || task->max_share > 0) /* makes calls that the sandbox forbids */
+		gentle__begin(task->gentle_s, task->max_share);
 	/* The limit of address space includes the size of the files, because they may be mapped
 	 * whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,

@@ -32,7 +32,9 @@ struct child_task {
 
 	double patience_s;		      /* time limit for the whole task */
 	const struct stream_waiting *waiting; /* called while the parent waits; NULL: none */
-	double gentle_s;  /* how long the child holds back (gentle.h); 0: not at all */
+	/* how long the child holds back if others need the CPU, and its largest share of a CPU
+	 * (gentle.h); both 0: it does not hold back */
+	double gentle_s, max_share;
 	size_t max_bytes; /* the child may write at most so many bytes */
 	/* bytes of address space that the child may have, in addition to what fork copies and to
 	 * the size of the files; 0: 4 GiB */

@@ -16,15 +16,27 @@
 
 /* --- what is due --- */
 
-void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_times *now)
+void gentle__init(struct gentle *gentle, uint64_t until_ns, double max_share,
+		  const struct gentle_times *now)
 {
-	*gentle = (struct gentle){.until_ns = until_ns, .last = *now, .calm = GENTLE_CALM};
+	*gentle = (struct gentle){
+		.until_ns = until_ns, .max_share = max_share, .last = *now, .calm = GENTLE_CALM};
+}
+
+/* How long to sleep so that the child keeps its limit, ns. 0: there is no limit, or the sleep would
+ * be too short to be made now. */
+static uint64_t limit_sleep(const struct gentle *gentle)
+{
+	double sleep_ns =
+		gentle->max_share > 0 ? (double)gentle->awake_ns * (1 / gentle->max_share - 1) : 0;
+
+	return sleep_ns < GENTLE_NAP_NS ? 0 : (uint64_t)sleep_ns;
 }
 
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now)
 {
 	uint64_t left_ns = gentle->until_ns > now->wall_ns ? gentle->until_ns - now->wall_ns : 0;
-	uint64_t sleep_ns = 0;
+	uint64_t sleep_ns = 0, least_ns;
 
 	gentle->awake_ns += now->cpu_ns - gentle->last.cpu_ns;
 	if (gentle->calm < GENTLE_CALM)
@@ -37,6 +49,9 @@ uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now)
 		sleep_ns = GENTLE_NAP_NS;
 	if (sleep_ns > left_ns)
 		sleep_ns = left_ns;
+	least_ns = limit_sleep(gentle);
+	if (sleep_ns < least_ns)
+		sleep_ns = least_ns;
 	if (sleep_ns)
 		gentle->awake_ns = 0;
 	gentle->last = *now;
@@ -75,7 +90,7 @@ static struct gentle_times read_clocks(void)
 				     .waited_ns = read_delay(wall_ns)};
 }
 
-void gentle__begin(double for_s)
+void gentle__begin(double for_s, double max_share)
 {
 	struct gentle_times now;
 
@@ -83,7 +98,7 @@ void gentle__begin(double for_s)
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	here.delay_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	now = read_clocks();
-	gentle__init(&here.gentle, now.wall_ns + (uint64_t)(for_s * (double)S), &now);
+	gentle__init(&here.gentle, now.wall_ns + (uint64_t)(for_s * (double)S), max_share, &now);
 	here.due_ns = now.wall_ns + GENTLE_BURST_NS;
 	here.on = true;
 }

@@ -13,7 +13,9 @@
  * sleeps for a moment. If the child has to wait for the CPU, other processes need this CPU. From
  * then on it sleeps after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends
  * when it has not had to wait in GENTLE_CALM bursts in a row. So other processes wait for little
- * more than a burst at a time. On idle CPUs the child runs at nearly full speed.
+ * more than a burst at a time. On idle CPUs the child runs at nearly full speed. If the user limits
+ * the child's share of a CPU, the child also sleeps as long as this share requires, on idle CPUs,
+ * too.
  *
  * How long the child has waited for the CPU is what the kernel counts as its run delay: the time
  * for which it was ready to run and did not run. The clocks cannot tell: a child that reads the
@@ -44,21 +46,25 @@ struct gentle_times {
 
 /* Decides about breaks. Reads no clock. */
 struct gentle {
-	uint64_t until_ns;	  /* CLOCK_MONOTONIC: the child holds back until then */
+	/* CLOCK_MONOTONIC: until then, the child holds back if others need the CPU */
+	uint64_t until_ns;
+	double max_share;	  /* most CPU time of the child, as a share of a CPU; 0: no limit */
 	struct gentle_times last; /* when the last break began */
 	uint64_t awake_ns;	  /* CPU time since the last sleep */
 	unsigned int calm;	  /* bursts in a row in which the child did not wait */
 };
 
-/* Begins the first burst. */
-void gentle__init(struct gentle *gentle, uint64_t until_ns, const struct gentle_times *now);
+/* Begins the first burst. The arguments are those of struct gentle. */
+void gentle__init(struct gentle *gentle, uint64_t until_ns, double max_share,
+		  const struct gentle_times *now);
 /* Ends a burst. Returns how long to sleep, ns; 0: only offer the CPU. */
 uint64_t gentle__pause(struct gentle *gentle, const struct gentle_times *now);
 
 /* Makes gentle__step() take breaks in this process from now on. To be called before the sandbox is
- * sealed. for_s: how long the child holds back. If the run delay cannot be read (the kernel lacks
- * CONFIG_SCHED_INFO, or there is no /proc), the child holds back all that time. */
-void gentle__begin(double for_s);
+ * sealed. for_s: how long the child holds back if others need the CPU. If the run delay cannot be
+ * read (the kernel lacks CONFIG_SCHED_INFO, or there is no /proc), the child holds back all that
+ * time. max_share: as in struct gentle. */
+void gentle__begin(double for_s, double max_share);
 /* Takes a break if one is due. Does nothing if this process has not called gentle__begin(). To be
  * called after about 20 us of work each time. Takes less than 100 ns if no break is due. */
 void gentle__step(void);

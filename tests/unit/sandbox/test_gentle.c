@@ -34,7 +34,7 @@ struct machine {
 static void begin(struct machine *m, uint64_t until_ns)
 {
 	*m = (struct machine){.now = {.wall_ns = 7 * S, .cpu_ns = 3 * MS}};
-	gentle__init(&m->gentle, m->now.wall_ns + until_ns, &m->now);
+	gentle__init(&m->gentle, m->now.wall_ns + until_ns, 0, &m->now);
 }
 
 static void give_turn(struct machine *m)
@@ -211,6 +211,28 @@ static void test_not_for_ever(void **state)
 	assert_int_equal(gentle__pause(&m.gentle, &m.now), 200 * US);
 }
 
+/* The user's limit holds at all times: on an idle CPU, beside others, and when the child no longer
+ * holds back for others. */
+static void test_a_limit(void **state)
+{
+	static const double shares[] = {0.001, 0.05, 0.5, 0.99};
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		double share = shares[i / 2];
+		struct machine m;
+		uint64_t took_ns;
+
+		begin(&m, 100 * MS);
+		m.gentle.max_share = share;
+		m.rival = m.takes_offers = i % 2;
+		took_ns = run(&m, S);
+		assert_true((double)took_ns * share >= 0.999 * (double)S);
+		if (!m.rival)
+			assert_true((double)took_ns * share <= 1.06 * (double)S);
+	}
+}
+
 static void test_no_break_before_it_begins(void **state)
 {
 	(void)state;
@@ -228,6 +250,7 @@ int main(void)
 		cmocka_unit_test(test_short_waits),
 		cmocka_unit_test(test_a_long_burst),
 		cmocka_unit_test(test_not_for_ever),
+		cmocka_unit_test(test_a_limit),
 		cmocka_unit_test(test_no_break_before_it_begins),
 	};
 
