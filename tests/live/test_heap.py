@@ -181,18 +181,24 @@ def loader(suite):
     return [library(suite, "ld-linux-x86-64.so.2"), "--library-path", paths]
 
 
+def other_glibcs(directory, program):
+    """A program of tests/progs for each of glibc 2.31, 2.41 and Debian testing's glibc, with the
+    release. The one for 2.31 is linked with it, because programs linked with a newer glibc do not
+    run on 2.31."""
+    old = os.path.join(directory, program)
+    libs = [library("bullseye", name)
+            for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
+    run([need_tool("cc"), "-O1", "-D_GNU_SOURCE",
+         os.path.join(ROOT, "tests", "progs", program + ".c"), "-nodefaultlibs", "-o", old, *libs,
+         "-lgcc"])
+    return ("bullseye", old), ("trixie", program), ("testing", program)
+
+
 @test(beside=True)
 def heap_other_glibcs():
     """Works with glibc 2.31, 2.41, and Debian testing's glibc."""
     with place() as directory:
-        # linked with 2.31, because programs linked with a newer one do not run on 2.31
-        old = os.path.join(directory, "held")
-        libs = [library("bullseye", name)
-                for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
-        run([need_tool("cc"), "-O1", "-D_GNU_SOURCE",
-             os.path.join(ROOT, "tests", "progs", "held.c"), "-nodefaultlibs", "-o", old, *libs,
-             "-lgcc"])
-        for suite, program in (("bullseye", old), ("trixie", "held"), ("testing", "held")):
+        for suite, program in other_glibcs(directory, "held"):
             with Held(directory, program, "quiet", loader=loader(suite)) as held:
                 check_glibc(held)
             with Held(directory, program, "busy", loader=loader(suite)) as held:

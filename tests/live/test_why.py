@@ -11,7 +11,7 @@ from unittest import mock
 from harness import (MEMTRACE, PROGS, ROOT, NotRunnable, Target, end, expect, expect_equal,
                      expect_words, memtrace, need_tool, place, read_line, run, start, test,
                      wait_until)
-from test_heap import library, loader
+from test_heap import library, loader, other_glibcs
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -109,6 +109,18 @@ def why_held_and_lost():
                      "status if something is lost")
         words = memtrace("why", "-p", target.pid, "--size", 72).out
         expect("-> chain of [72-byte block]" in words and "LOST: " in words, words)
+
+
+@test(beside=True, long=True)
+def why_other_glibcs():
+    """The same with glibc 2.31, 2.41 and Debian testing's glibc, also at full speed."""
+    with place() as directory:
+        for suite, program in other_glibcs(directory, "holders"):
+            for busy in 0, 2:
+                with Target(program, "--busy", busy, loader=loader(suite)) as target:
+                    truth = target.go()
+                    is_held(target.pid, truth["held"])
+                    is_lost(target.pid, truth["lost"])
 
 
 @test(beside=True)
