@@ -318,23 +318,41 @@ def check_origins(origins, made, nbytes):
 
 
 def check_makers(preload):
-    """At the defaults memtrace heap and a run with --heap tell who made the blocks."""
+    """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does
+    memtrace heap later, by the run's file. As the program replaces the blocks that the run has
+    sampled, it tells less, and nothing wrong."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
-    process = start([os.path.join(PROGS, "makers"), 20000, 60], env=env)
+    process = start([os.path.join(PROGS, "makers"), 20000, 120], env=env)
     made, nbytes = {}, {}
     while (line := read_line(process, process.stdout)) != "ready\n":
         name, blocks, size = line.split()
         made[name], nbytes[name] = int(blocks), int(size)
     result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json")
     drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed")
-    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none")
+    with place() as directory:
+        prefix = os.path.join(directory, "run")
+        recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json",
+                            "-f", "pprof", "-o", prefix)
+        file = f"{prefix}.{process.pid}.pb.gz"
+        later = []
+        for wait_s in 0, 15:
+            time.sleep(wait_s)
+            again = memtrace("heap", "-p", process.pid, "--profile", file, "--json")
+            expect_equal(again.status, 0, again.err)
+            told = makers_of(again.json()["origins"]["stacks"])
+            wrong = sum(max(0, blocks - made[name]) for name, blocks in told.items())
+            expect(wrong <= 0.05 * sum(told.values()), f"wrong: {wrong} of {told}, {wait_s} s")
+            later.append(sum(told.values()))
+        expect(later[0] > 0.9 * sum(blocks for name, blocks in made.items()
+                                    if name not in ("make_config", "make_entry")), later)
     end(process)
     expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)
     check("profile", recorded.out)
     said = check_origins(result.json()["origins"], made, nbytes)
     return (f"{said}; record --heap: "
-            f"{check_origins(recorded.json()['heap']['origins'], made, nbytes)}")
+            f"{check_origins(recorded.json()['heap']['origins'], made, nbytes)}; by its file "
+            f"{later[0]} blocks, and after 15 s {later[1]}")
 
 
 @test(beside=True, long=True)
@@ -374,6 +392,34 @@ def heap_names_who_made_the_keys_of_redis():
         expect(before <= blocks <= 2 * keys,
                f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
     return f"{before} keys before, {keys} after: {told}"
+
+
+@test(beside=True)
+def heap_by_a_profile():
+    """--profile takes the known blocks from the file of a run with --heap, of the same process."""
+    with place() as directory:
+        process = start([os.path.join(PROGS, "makers"), 2000, 30])
+        while read_line(process, process.stdout) != "ready\n":
+            pass
+        files = {}
+        for name, options in (("with", ["--heap"]), ("without", [])):
+            prefix = os.path.join(directory, name)
+            result = memtrace("record", "-p", process.pid, "-d", 2, *options, "-f", "pprof",
+                              "-o", prefix)
+            expect_equal(result.status, 0, result)
+            files[name] = f"{prefix}.{process.pid}.pb.gz"
+        result = memtrace("heap", "-p", process.pid, "--profile", files["with"])
+        expect_equal(result.status, 0, result)
+        expect_words(result.out, "Who probably made the blocks", r" make_\w+ ",
+                     r"^Known blocks: [1-9]\d+ that tracing sampled and that live")
+        for options, words in ((("--profile", files["without"]), "has no sampled blocks"),
+                               (("--profile", files["with"], "--stacks"), "--profile replaces"),
+                               (("--profile", files["with"] + "x"), "No such file")):
+            result = memtrace("heap", "-p", process.pid, *options)
+            expect(result.status and words in result.err, (options, result))
+        result = memtrace("heap", "-p", os.getpid(), "--profile", files["with"])
+        expect(result.status == 1 and f"of pid {process.pid} (makers)" in result.err, result)
+        end(process)
 
 
 @test(beside=True)

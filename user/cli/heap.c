@@ -9,9 +9,11 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sampled.h"
+#include "decode/decode.h"
 #include "encode/encode.h"
 #include "heap/census.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 #include "profile/origins.h"
 #include "session/privileges.h"
 #include "session/session.h"
@@ -26,13 +28,14 @@ struct heap_config {
 	bool json;
 	bool blocks; /* --debug-blocks */
 	bool stacks;
+	const char *file;	     /* --profile; NULL: not given */
 	const struct format *format; /* format of stacks; NULL: tables, or JSON */
 	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
 	struct scan_pace pace;
 
-	/* the next two fields are set with --stacks */
-	struct session *session;
-	const struct profile *profile;
+	struct session *session;       /* with --stacks: owns `profile`; else NULL */
+	struct profile *read;	       /* with --profile: what the file has; else NULL */
+	const struct profile *profile; /* with either: the heap's profile, with sampled blocks */
 
 	struct heap_look look;
 };
@@ -59,6 +62,13 @@ static const struct option_row what_rows[] = {
 	 .man = "The process is traced with the limits that record has by default, and the probes "
 		"are taken out. Blocks that look like sampled ones are then listed under the "
 		"functions that made the sampled ones, even blocks from before the tracing."},
+	{.name = "profile",
+	 .arg = "FILE",
+	 .take = take_text,
+	 .to = offsetof(struct heap_config, file),
+	 .help = "the same without tracing: by the samples in this .pb.gz of record --heap",
+	 .man = "The profile has to be one of this process. Of its sampled blocks, those are used "
+		"that are still in the heap."},
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",
@@ -175,9 +185,46 @@ static int find_known(struct heap_config *c)
 			      &c->profile);
 }
 
+static bool has_blocks(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->n_sites; i++)
+		if (profile->sites[i].n_blocks)
+			return true;
+	return false;
+}
+
+/* Reads the file of --profile. 0, or the exit status after a complaint. */
+static int read_known(struct heap_config *c)
+{
+	struct process_info info;
+	struct error err = {};
+	const struct profile *p;
+
+	if (decode_file(c->file, &c->read, &err))
+		return fail(&err);
+	p = c->read;
+	if (process__read_stat(c->pid, &info)) {
+		complain("no process %d", (int)c->pid);
+		return EXIT_FAILED;
+	}
+	if (p->what != PROFILE_HEAP || !has_blocks(p)) {
+		complain("%s has no sampled blocks: record --heap -f pprof writes such files",
+			 c->file);
+		return EXIT_FAILED;
+	}
+	if (p->pid != (int)c->pid || p->process_start_ticks != info.start_ticks) {
+		complain("%s is of another process than %d: of pid %d (%s), %s", c->file,
+			 (int)c->pid, p->pid, p->comm,
+			 p->pid == (int)c->pid ? "which has ended" : "whose addresses are others");
+		return EXIT_FAILED;
+	}
+	c->profile = p;
+	return 0;
+}
+
 static int report(struct heap_config *c)
 {
-	struct heap_look_options options = {.origins = c->stacks, .pace = c->pace};
+	struct heap_look_options options = {.origins = c->stacks || c->file, .pace = c->pace};
 	struct error err = {};
 	int status = c->stacks ? find_known(c) : 0;
 
@@ -191,6 +238,7 @@ static void clear_config(struct heap_config *c)
 {
 	heap_look__clear(&c->look);
 	session__free(c->session);
+	profile__free(c->read);
 }
 
 int cmd_heap(int argc, char **argv)
@@ -208,8 +256,16 @@ int cmd_heap(int argc, char **argv)
 	status = check_drawn_format("heap", config.format, config.json, config.output);
 	if (status)
 		return status;
-	if (config.blocks && (config.stacks || config.format))
-		return usage_error("heap", "--debug-blocks goes with neither --stacks nor -f");
+	if (config.stacks && config.file)
+		return usage_error("heap", "--profile replaces the tracing of --stacks");
+	if (config.blocks && (config.stacks || config.file || config.format))
+		return usage_error("heap", "--debug-blocks goes with neither --stacks, --profile "
+					   "nor -f");
+	if (config.file) { /* as the user who asked */
+		status = read_known(&config);
+		if (status)
+			return status;
+	}
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks && privileges__begin_files(&err)) ||
 	    session__check_pid(config.pid, &err))

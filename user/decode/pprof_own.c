@@ -100,6 +100,10 @@ static int read_stack_part(const struct pprof_file *file, const struct field *pa
 		ret->why = *part;
 		ret->has_why = true;
 		return wire__want_bytes(file->input, part);
+	case OWN_STACK_BLOCKS:
+		ret->blocks = *part;
+		ret->has_blocks = true;
+		return 0;
 	case OWN_STACK_ENDED:
 		ret->has_ended = true;
 		return pprof_own__take_reals(file, part, MAX_VALUE, ret->life.ended, PROFILE_AGES);
@@ -121,10 +125,39 @@ int pprof_own__read_stack(const struct pprof_file *file, const struct field *fie
 	return rc;
 }
 
+/* Reads the sampled blocks of a stack into the site. A size without an address is left out. */
+static int set_blocks(const struct pprof_file *file, const struct field *field,
+		      struct profile_site *site)
+{
+	struct field left = *field;
+	uint64_t addr = 0, numbers[2], n = 0;
+	bool done = false;
+	int rc;
+
+	free(site->blocks); /* of several such fields, the last one counts */
+	site->blocks = NULL;
+	site->n_blocks = 0;
+	while ((rc = wire__next_number(file->input, &left, &done, &numbers[n % 2])) > 0) {
+		if (n++ % 2 == 0)
+			continue;
+		addr += (uint64_t)from_zigzag(numbers[0]);
+		if (from_zigzag(numbers[1]) < 0)
+			return pprof_file__bad(file, field->at, "a number that cannot be");
+		if (draft__take(file->draft, sizeof(*site->blocks)))
+			return pprof_file__too_much(file, field->at);
+		if (VECTOR_ADD_ROOM(site->blocks, site->n_blocks))
+			return -ENOMEM;
+		site->blocks[site->n_blocks++] =
+			(struct profile_block){addr, (uint64_t)from_zigzag(numbers[1])};
+	}
+	return rc;
+}
+
 int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
 			 struct profile_site *site)
 {
 	double ended[PROFILE_AGES];
+	int rc;
 
 	if (!own->any)
 		return 0;
@@ -139,7 +172,8 @@ int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_s
 	memcpy(ended, own->has_ended ? own->life.ended : site->life.ended, sizeof(ended));
 	site->life = own->life;
 	memcpy(site->life.ended, ended, sizeof(ended));
-	return own->has_why ? pprof_why__set_site(file, &own->why, site) : 0;
+	rc = own->has_blocks ? set_blocks(file, &own->blocks, site) : 0;
+	return rc || !own->has_why ? rc : pprof_why__set_site(file, &own->why, site);
 }
 
 /* --- the profile --- */

@@ -138,10 +138,10 @@ int pprof_own__read_remainders(const struct pprof_file *file, struct field *fiel
 
 /* The figures of a sample's stack in SAMPLE_OWN_STACK. */
 struct pprof_own_stack {
-	bool any, has_freed, has_peak, has_ended, has_why;
+	bool any, has_freed, has_peak, has_ended, has_why, has_blocks;
 	double freed[2], peak[2]; /* objects, bytes */
 	struct site_life life;	  /* life.ended is set only if has_ended */
-	struct field why;
+	struct field why, blocks;
 };
 
 /* Reads SAMPLE_OWN_STACK: adds the figures to *ret and sets ret->any. */

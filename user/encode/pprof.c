@@ -643,8 +643,10 @@ static int encode(const struct profile *profile, const struct encode_interval *i
 	struct pprof p = {.profile = profile, .interval = interval, .sink = sink};
 	uint64_t n_samples = profile->n_sites;
 
-	for (size_t i = 0; i < profile->n_sites; i++)
+	for (size_t i = 0; i < profile->n_sites; i++) {
 		n_samples += profile->sites[i].n_threads;
+		p.n_blocks += profile->sites[i].n_blocks;
+	}
 	p.max_value = (uint64_t)INT64_MAX / (n_samples + 1);
 	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
 	p.named = calloc(profile->n_threads + 1, sizeof(*p.named));

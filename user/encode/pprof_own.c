@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/origins.h"
+
 static void message__reals(struct message *m, int field, const double *values, size_t n)
 {
 	uint64_t wire[16];
@@ -94,6 +96,36 @@ static void add_site_why(struct pprof *p, const struct site_why *why)
 	free(holder.bytes);
 }
 
+/* Is the next block one of those that go into the file? */
+static bool choose_block(struct pprof *p)
+{
+	uint64_t i = p->next_block++;
+
+	return p->n_blocks <= ORIGINS_MAX_KNOWN ||
+	       (i + 1) * ORIGINS_MAX_KNOWN / p->n_blocks > i * ORIGINS_MAX_KNOWN / p->n_blocks;
+}
+
+static bool add_blocks(struct pprof *p, const struct profile_site *site)
+{
+	struct message list = {};
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < site->n_blocks; i++) {
+		const struct profile_block *block = &site->blocks[i];
+
+		if (!choose_block(p))
+			continue;
+		message__varint(&list, zigzag((int64_t)(block->addr - before)));
+		message__varint(&list, zigzag((int64_t)block->size));
+		before = block->addr;
+	}
+	if (list.len)
+		message__bytes(&p->part, OWN_STACK_BLOCKS, list.bytes, list.len);
+	p->part.failed |= list.failed;
+	free(list.bytes);
+	return list.len;
+}
+
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
@@ -128,6 +160,7 @@ bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 		add_site_why(p, site->why);
 		any = true;
 	}
+	any |= add_blocks(p, site);
 	if (any)
 		message__bytes(&p->message, SAMPLE_OWN_STACK, m->bytes, m->len);
 	m->len = 0;

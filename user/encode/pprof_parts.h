@@ -54,6 +54,8 @@ struct pprof {
 	struct mapping_use *uses; /* by mapping */
 	bool threads_left_out;	  /* samples name no threads: there are too many */
 	bool *named;		  /* by thread: whether a sample names the thread */
+	/* sampled blocks of all stacks; number of the next one */
+	uint64_t n_blocks, next_block;
 	int error;
 };
 

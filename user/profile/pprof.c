@@ -28,6 +28,7 @@ const struct pprof_value_name pprof_values[VALUES] = {
 
 const struct pprof_fact pprof_facts[] = {
 	FACT("pid", INT, pid, 0),
+	FACT("process_start_ticks", UINT64, process_start_ticks, 0),
 	FACT("alloc_calls", UINT64, alloc_calls, 0),
 	FACT("free_calls", UINT64, free_calls, 0),
 	FACT("samples", UINT64, samples, 0),

@@ -129,7 +129,7 @@ enum pprof_own_sample_field {
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Fields of a stack. Each but the last is a list of packed doubles. A list is absent if all its
+/* Fields of a stack. Each but the last two is a list of packed doubles. A list is absent if all its
  * doubles are 0, or as said below. */
 enum pprof_own_stack_field {
 	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated less live */
@@ -139,6 +139,10 @@ enum pprof_own_stack_field {
 	OWN_STACK_PEAK,	     /* objects, bytes, if not whole numbers */
 	OWN_STACK_ENDED,     /* by class of age, if not whole numbers: LABEL_FREED is rounded */
 	OWN_STACK_WHY,
+	/* Its sampled blocks, if blocks were asked for: pairs of signed numbers (zigzag), packed.
+	 * The address, less that of the block before it in this list; the size. If the profile has
+	 * more than ORIGINS_MAX_KNOWN blocks, so many are in its file, evenly chosen. */
+	OWN_STACK_BLOCKS,
 };
 
 /* struct site_why */

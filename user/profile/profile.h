@@ -176,8 +176,8 @@ struct profile_site {
 	struct profile_site_thread *threads; /* parts of live memory, by allocating thread,
 					      * ascending */
 	size_t n_threads;
-	/* Sampled blocks that may be live at the end of the run, if blocks were asked for. Files do
-	 * not have them. */
+	/* Sampled blocks that may be live at the end of the run, if blocks were asked for. Of the
+	 * formats of files, only pprof has them. */
 	struct profile_block *blocks;
 	size_t n_blocks;
 	struct site_why *why; /* who holds the stack's blocks; NULL: nobody asked; owned */
@@ -321,6 +321,9 @@ struct profile {
 	/* the finest interval, if continuous tracing used a finer one than was asked for; else 0 */
 	uint64_t finest_interval_bytes;
 	uint64_t start_unix_ns; /* wall clock at the start */
+	/* when the process started, as in struct process_info: together with pid, it identifies the
+	 * process; 0: not known */
+	uint64_t process_start_ticks;
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: recorded allocations */
 	uint64_t dropped; /* samples for which there was no room. They are missing from every

@@ -463,6 +463,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	profile__join(p, b->run);
 	p->withdrawals = b->withdrawals;
 	p->pid = b->target->info.pid;
+	p->process_start_ticks = b->target->info.start_ticks;
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);
 	p->not_traced = b->not_traced;

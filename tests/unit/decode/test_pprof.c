@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
+#include "profile/origins.h"
 #include "profile/pprof.h"
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
@@ -229,6 +230,7 @@ static struct profile *rich(void)
 	p->out_of_memory = true;
 	p->planned_s = 30;
 	p->withdrawals = 3;
+	p->process_start_ticks = UINT64_C(1) << 40;
 	p->asked_interval_bytes = 4096;
 	p->sampled_by_target = true;
 	p->finest_interval_bytes = 2048;
@@ -260,6 +262,9 @@ static struct profile *rich(void)
 	p->sites[sites[1]].allocators_own = true;
 	p->sites[sites[0]].replaces = true;
 	p->sites[sites[0]].why = rich_site_why();
+	assert_int_equal(profile__add_block(p, sites[0], UINT64_MAX - 15, 1), 0);
+	assert_int_equal(profile__add_block(p, sites[0], 16, UINT64_C(1) << 40), 0);
+	assert_int_equal(profile__add_block(p, sites[1], 0x7f0000001000, 100), 0);
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
@@ -408,6 +413,11 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		for (uint32_t k = 0; k < a->n_locations; k++)
 			assert_true(p->locations[a->locations[k]].addr ==
 				    q->locations[b->locations[k]].addr);
+		assert_int_equal(a->n_blocks, b->n_blocks);
+		for (size_t k = 0; k < a->n_blocks; k++) {
+			assert_true(a->blocks[k].addr == b->blocks[k].addr);
+			assert_true(a->blocks[k].size == b->blocks[k].size);
+		}
 		assert_int_equal(a->n_threads, b->n_threads);
 		for (size_t k = 0; k < a->n_threads; k++) {
 			assert_int_equal(p->threads[a->threads[k].thread].tid,
@@ -586,9 +596,15 @@ static void assert_own(const char *fields, size_t len, const char *why)
 #define TRANSFER	 "\xda\x3e" /* 1003 */
 #define RESIDENT	 "\xe2\x3e" /* 1004 */
 
+/* a sample of the first location, whose list of blocks is the bytes that follow */
+#define BLOCKS(len_of_sample, len_of_stack, len)                                                   \
+	"\x12" len_of_sample "\x0a\x01\x01\x12\x08\0\0\0\0\0\0\0\0\xca\x3e" len_of_stack "\x42" len
+
 static void own_fields_may_be_hostile(void **state)
 {
 	(void)state;
+	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x01", "a number that cannot be"); /* size -1 */
+	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x80", "");
 	OWN("\xc0\x3e\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL); /* version */
 	OWN("\x80\x3f\x01\x8a\x3f\x02hi", NULL); /* 1008, 1009: of a later version */
 	OWN("\xc2\x3e\x00", "bytes where a number is due");
@@ -626,6 +642,26 @@ static void own_fields_may_be_hostile(void **state)
 	OWN("\xfa\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
 	OWN(TRANSFER "\x02\x10\x08", "a number of a thread that cannot be");
 	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "a number of a thread that cannot be");
+}
+
+/* A file has at most ORIGINS_MAX_KNOWN blocks, which are chosen evenly from all stacks. */
+static void many_blocks_are_thinned_out(void **state)
+{
+	enum { N = ORIGINS_MAX_KNOWN };
+	struct profile *profile = rich(), *again;
+	size_t n = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 3 * N; i++)
+		assert_int_equal(profile__add_block(profile, i >= N, i << 12, 8), 0);
+	again = round_trip(profile);
+	for (size_t i = 0; i < again->n_sites; i++)
+		n += again->sites[i].n_blocks;
+	assert_int_equal(n, N);
+	assert_in_range(again->sites[0].n_blocks, N / 3, N / 3 + 2);
+	assert_in_range(again->sites[1].n_blocks, 2 * N / 3 - 2, 2 * N / 3 + 2);
+	profile__free(again);
+	profile__free(profile);
 }
 
 static void regions_and_faults_come_back(void **state)
@@ -901,6 +937,7 @@ int main(void)
 		cmocka_unit_test(others_profiles_are_read),
 		cmocka_unit_test(all_of_our_own_comes_back),
 		cmocka_unit_test(own_fields_may_be_hostile),
+		cmocka_unit_test(many_blocks_are_thinned_out),
 		cmocka_unit_test(regions_and_faults_come_back),
 		cmocka_unit_test(faults_are_read_by_their_old_name),
 		cmocka_unit_test(totals_are_kept),
