@@ -346,13 +346,13 @@ def why_names_who_made_the_holders():
         result = memtrace("why", "-p", target.pid, "--stack", "^value_new$", "-d", 6, "--json")
         expect_equal(result.status, 0, result)
         paths = check("why", result.out)[0]["asked"]["paths"]
-        made = [path for path in paths
-                if path["root"] == "global_tables (holders)" and
-                [step.get("maker") for step in path["steps"]] == ["table_grow", "value_new"]]
+        made = [path for path in paths if path["root"] == "global_tables (holders)"]
         expect_equal(len(made), 1, paths)
-        expect(made[0]["blocks"] > 100 and
-               made[0]["steps"][1]["made_blocks"] == made[0]["blocks"], made)
-        _, told, _ = search(target.pid, 6, "-i", "4K")
+        table, value = made[0]["steps"]
+        # windows on a busy machine may not see a table being allocated
+        expect(table.get("maker") in (None, "table_grow") and value["maker"] == "value_new" and
+               value["made_blocks"] == made[0]["blocks"], made)
+        _, told, _ = search(target.pid, 6, "-i", "4K", "--max-overhead", "off")
         expect(any(re.fullmatch(r"global global_tables \(holders\)( \+0x\w+)? -> "
                                 r"\[\d+-byte block from table_grow\]( \+0x\w+)? -> "
                                 r"\[72-byte block from value_new\]", holder["path"])
