@@ -140,6 +140,7 @@ static int find_state(struct finder *f, uint64_t free_function)
 	if (rc == -ENOMEM || !f->state_off)
 		return rc == -ENOMEM ? rc : -ENOTSUP; /* find_table() has said why */
 	f->table_end = PYMALLOC_CLASSES * PYMALLOC_PAIR_BYTES;
+	f->follows = true;
 	f->seen = calloc(PYMALLOC_SEEN, sizeof(*f->seen));
 	return f->seen ? 0 : -ENOMEM;
 }

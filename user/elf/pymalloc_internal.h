@@ -62,7 +62,8 @@ struct path {
 		uint64_t vaddr;
 		struct flow_registers registers; /* before the instruction */
 	} recent[MAX_RECENT];
-	uint32_t lookups; /* those that are not explained yet: bit i is shown.lookups[i] */
+	uint32_t n_before; /* n_stores at the last lookup */
+	uint32_t lookups;  /* those that are not explained yet: bit i is shown.lookups[i] */
 	/* they may be explained while n_insns is at most this number; 0: there are none, or this
 	 * path does not explain them any more */
 	uint32_t due;
@@ -103,6 +104,8 @@ struct finder {
 	/* Up to 3.11: the variables usedpools, and arena_map_root (0: not known yet). With a state:
 	 * offsets in it. */
 	uint64_t table, table_end, tree;
+	/* Walks follow a pointer, to the state. */
+	bool follows;
 	/* From 3.13 on: the offset of the pointer to the state in struct _is, the interpreter; 0:
 	 * there is no state */
 	uint64_t state_off;
@@ -146,8 +149,8 @@ bool path__looks_up(const struct flow *flow, const struct flow_place *place,
 /* Notes that the path's lookups are explained. */
 void path__explain(struct finder *finder, const struct path *path);
 
-/* Has the path written a pointer to memory other than the stack? Then it does more than ask for a
- * size. */
+/* Has the path written a pointer to memory other than the stack, since its last lookup if it
+ * follows a pointer? Then it does more than ask for a size. */
 bool path__has_stored(const struct path *path);
 
 /* Records a store on a path. before: the registers before it. 1: it shows the purpose of the path,

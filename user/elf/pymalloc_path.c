@@ -61,11 +61,15 @@ static bool is_field(const struct finder *f, struct flow_value value, struct flo
 bool path__has_stored(const struct path *path)
 {
 	uint32_t stack = path->registers.of[DECODE_RSP].id;
+	uint32_t n = path->n_stores - path->n_before;
 
-	for (uint32_t i = 0; i < MAX_STORES && i < path->n_stores; i++)
-		if (path->stores[i].bytes == 8 && path->stores[i].at.id != stack)
+	for (uint32_t i = 1; i <= n && n <= MAX_STORES; i++) {
+		const struct store *store = &path->stores[(path->n_stores - i) % MAX_STORES];
+
+		if (store->bytes == 8 && store->at.id != stack)
 			return true;
-	return path->n_stores > MAX_STORES;
+	}
+	return n > MAX_STORES;
 }
 
 /* Does the path set the pool's count of blocks to 1? */
@@ -284,7 +288,7 @@ static int note_place(struct finder *f, const struct path *path,
 			break;
 		vaddr += effect.len;
 	}
-	if (!found.proved.vaddr && f->state_off)
+	if (!found.proved.vaddr && f->follows)
 		rc = find_earlier(f, path, event, &found);
 	if (rc == -ENOMEM)
 		return rc;
@@ -304,8 +308,8 @@ void path__explain(struct finder *f, const struct path *path)
  * memory of the stack. */
 static bool may_show(const struct finder *f, const struct path *path, const struct store *s)
 {
-	return !f->state_off || (path->due && path->n_insns <= path->due &&
-				 s->at.id != path->registers.of[DECODE_RSP].id);
+	return !f->follows || (path->due && path->n_insns <= path->due &&
+			       s->at.id != path->registers.of[DECODE_RSP].id);
 }
 
 static int note_indexed_store(struct finder *f, const struct path *path,
@@ -314,13 +318,13 @@ static int note_indexed_store(struct finder *f, const struct path *path,
 	struct flow_value root;
 
 	if (path__looks_up(&f->flow, to, &root) && root.id == path->state.id &&
-	    (f->state_off || root.off == f->tree)) {
+	    (f->follows || root.off == f->tree)) {
 		f->shown.registered = true;
 		path__explain(f, path);
 		return 1;
 	}
 	/* without a state, a path ends once its purpose is known */
-	return f->shown.registered && !f->state_off;
+	return f->shown.registered && !f->follows;
 }
 
 int path__note_store(struct finder *f, struct path *path, const struct flow_registers *before,
@@ -348,7 +352,7 @@ int path__note_store(struct finder *f, struct path *path, const struct flow_regi
 	if (!shown && lists(f, path))
 		shown = &f->shown.listed;
 	if (!shown)
-		return f->shown.listed && !f->state_off;
+		return f->shown.listed && !f->follows;
 	*shown = true;
 	path__explain(f, path);
 	if (shown == &f->shown.listed)

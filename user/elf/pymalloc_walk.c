@@ -19,8 +19,8 @@ static bool in_table(const struct finder *f, const struct path *path,
 	uint64_t off = place->at.off - path->state.off;
 
 	/* usedpools is indexed with twice the class, or the class is a constant */
-	if (f->state_off && (path->state.id == FLOW_NUMBER || off % PYMALLOC_PAIR_BYTES ||
-			     !flow__holder(&path->registers, effect->loaded)))
+	if (f->follows && (path->state.id == FLOW_NUMBER || off % PYMALLOC_PAIR_BYTES ||
+			   !flow__holder(&path->registers, effect->loaded)))
 		return false;
 	return place->bytes == 8 && place->at.id == path->state.id &&
 	       off - f->table < f->table_end - f->table;
@@ -31,7 +31,7 @@ static int note_lookup(struct finder *f, struct path *path, bool pool)
 {
 	unsigned int i = 0;
 
-	if (!f->state_off)
+	if (!f->follows)
 		return 0;
 	while (i < f->shown.n_lookups && f->shown.lookups[i].vaddr != path->vaddr)
 		i++;
@@ -44,6 +44,7 @@ static int note_lookup(struct finder *f, struct path *path, bool pool)
 	 * an arena's entry. */
 	path->lookups = (pool || path->pool.id ? 0 : path->lookups) | 1U << i;
 	path->due = path->n_insns + MAX_PATH;
+	path->n_before = path->n_stores;
 	return 0;
 }
 
@@ -362,10 +363,10 @@ static bool reads_size(const struct finder *f, const struct path *path,
 
 	if (load->bytes != 4 || load->indexed || load->at.off != PYMALLOC_SZIDX)
 		return false;
-	return f->state_off ? path->n_insns < path->due && !path->pool.id &&
-				      pool.id != path->registers.of[DECODE_RSP].id &&
-				      !flow__origin(&f->flow, pool).bytes
-			    : !path__has_stored(path);
+	return !path__has_stored(path) &&
+	       (!f->follows || (path->n_insns < path->due && !path->pool.id &&
+				pool.id != path->registers.of[DECODE_RSP].id &&
+				!flow__origin(&f->flow, pool).bytes));
 }
 
 /* Handles what the instruction loads. */
@@ -378,10 +379,10 @@ static int note_load(struct finder *f, struct path *path, const struct flow_effe
 		rc = note_lookup(f, path, true);
 		path->pool = effect->loaded;
 	} else if (path__looks_up(&f->flow, &effect->load, &root) && root.id == path->state.id) {
-		if (!f->state_off && !f->tree)
+		if (!f->follows && !f->tree)
 			f->tree = root.off;
 		rc = note_lookup(f, path, false);
-		if (f->state_off)
+		if (f->follows)
 			path->pool = (struct flow_value){};
 	}
 	if (!rc && reads_size(f, path, &effect->load)) {
@@ -417,7 +418,7 @@ static int fork_path(struct finder *f, const struct path *path, uint64_t target)
 {
 	struct path *other = &f->paths[f->n_paths++];
 
-	if (f->n_paths > (f->state_off ? PYMALLOC_WAYS : MAX_PATH))
+	if (f->n_paths > (f->follows ? PYMALLOC_WAYS : MAX_PATH))
 		return finder__refuse(f, "too many ways lead on from %#llx",
 				      (unsigned long long)path->vaddr);
 	*other = *path;
@@ -433,10 +434,10 @@ static int walk_step(struct finder *f, struct path *path)
 	int rc = flow__step(&f->flow, path->vaddr, &path->registers, &effect);
 
 	if (rc) {
-		f->shown.unfinished |= f->state_off != 0;
+		f->shown.unfinished |= f->follows;
 		return rc == -ENOMEM ? rc : 1;
 	}
-	if (f->state_off) {
+	if (f->follows) {
 		path->recent[path->n_recent++ % MAX_RECENT] = (struct recent){path->vaddr, before};
 		rc = check_use(f, path, &before) ?: take_state(f, path, &effect)
 			     ?: follow_slots(f, path, &before, &effect);
@@ -446,28 +447,28 @@ static int walk_step(struct finder *f, struct path *path)
 	rc = note_load(f, path, &effect);
 	if (!rc && effect.store.bytes)
 		rc = path__note_store(f, path, &before, &effect);
-	if (rc == 1 && f->state_off) {
+	if (rc == 1 && f->follows) {
 		path->pool = (struct flow_value){};
 		path->lookups = path->due = 0;
 		rc = 0;
 	}
-	if (!rc && effect.calls && f->state_off) {
+	if (!rc && effect.calls && f->follows) {
 		rc = follow_call(f, path, &before, &effect);
 		effect.next = FLOW_ON;
 	}
 	if (!rc && effect.next == FLOW_BRANCH)
 		rc = fork_path(f, path, effect.target);
-	if (!rc && effect.next == FLOW_END && f->state_off)
+	if (!rc && effect.next == FLOW_END && f->follows)
 		rc = check_end(f, path);
 	if (rc || effect.next == FLOW_END)
 		return rc ?: 1;
 	path->vaddr = effect.next == FLOW_JUMP ? effect.target : path->vaddr + effect.len;
-	return f->state_off ? ends(f, path) : ++path->n_insns == MAX_PATH;
+	return f->follows ? ends(f, path) : ++path->n_insns == MAX_PATH;
 }
 
 static size_t most_steps(const struct finder *f)
 {
-	return f->state_off ? MAX_STATE_STEPS : MAX_STEPS;
+	return f->follows ? MAX_STATE_STEPS : MAX_STEPS;
 }
 
 bool finder__walked_all(const struct finder *f)

@@ -142,6 +142,10 @@ static const char source[] =
 	"mov (%rdx,%rax,8), %r8d; ret; END\n#endif\n"
 	"#ifdef LOOKUP\nFUNCTION(lookup) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx\n"
 	"mov (%rdx,%rax,8), %r8d; ret; END\n#endif\n"
+	/* the block is taken back in a way that is not known, and then a size is read */
+	"#ifdef SIZE_LATE\nFUNCTION(late) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx\n"
+	"mov (%rdx,%rax,8), %r8d; mov 8(%rsi), %rdx; mov %rdx, (%rdi); mov 36(%rsi), %eax; ret\n"
+	"END\n#endif\n"
 	"#ifdef LONG\nFUNCTION(long) LOAD .rept 5000; nop; .endr; ret; END\n#endif\n"
 	"#endif\n"
 	"FUNCTION(_start) ret\n"
@@ -278,6 +282,7 @@ static void all_or_nothing_of_a_state(void **state)
 	refuses("-no-pie -static -DSTATE -DMORE", "with a pool");
 	refuses("-no-pie -static -DSTATE -DLOOKUP", "with a pool");
 	refuses("-no-pie -static -DSTATE -DCONSTANT", "with a pool");
+	refuses("-no-pie -static -DSTATE -DSIZE_LATE", "with a pool");
 	refuses("-no-pie -static -DSTATE -DLEFT_EARLY", "no place");
 	refuses("-no-pie -static -DSTATE -DADDED", "with its state");
 	refuses("-no-pie -static -DSTATE -DRETURNED", "with its state");
