@@ -119,6 +119,14 @@ static void learn_state(struct finder *f, const struct flow_place *load)
 	f->tree = root.off;
 }
 
+/* From now on, walks follow a pointer. 0 or -ENOMEM. */
+static int follow(struct finder *f)
+{
+	f->follows = true;
+	f->seen = calloc(PYMALLOC_SEEN, sizeof(*f->seen));
+	return f->seen ? 0 : -ENOMEM;
+}
+
 /* Finds the state in the straight beginning of the function that takes blocks back. 0; -ENOTSUP: it
  * looks up nothing in a state; -ENOMEM. */
 static int find_state(struct finder *f, uint64_t free_function)
@@ -140,9 +148,7 @@ static int find_state(struct finder *f, uint64_t free_function)
 	if (rc == -ENOMEM || !f->state_off)
 		return rc == -ENOMEM ? rc : -ENOTSUP; /* find_table() has said why */
 	f->table_end = PYMALLOC_CLASSES * PYMALLOC_PAIR_BYTES;
-	f->follows = true;
-	f->seen = calloc(PYMALLOC_SEEN, sizeof(*f->seen));
-	return f->seen ? 0 : -ENOMEM;
+	return follow(f);
 }
 
 /* --- mentions --- */
@@ -388,16 +394,21 @@ static int give_places(struct finder *f)
 	return 0;
 }
 
-/* Explains all mentions of the variables (up to 3.11). */
+/* Explains all mentions of the variables (up to 3.11). In 3.9, arenas are in an array. */
 static int explain_variables(struct finder *f, uint64_t free_function)
 {
 	int rc = finder__walk(f, free_function, NULL);
+	uint64_t array = f->shown.array;
 
-	if (!rc && !f->tree)
-		rc = finder__refuse(f, "its tree of arenas is not known (arena_map_root)");
+	if (!rc && !f->tree && !array)
+		rc = finder__refuse(f,
+				    "how it finds an arena is not known (arena_map_root, arenas)");
 	finder__work(f, SLICE);
-	return rc ?: each_mention(f, f->table, f->table_end, explain_table)
-		     ?: each_mention(f, f->tree, f->tree + 8, explain_tree);
+	rc = rc ?: each_mention(f, f->table, f->table_end, explain_table);
+	if (rc || f->tree)
+		return rc ?: each_mention(f, f->tree, f->tree + 8, explain_tree);
+	f->array = array;
+	return follow(f) ?: each_mention(f, array, array + 8, explain_state) ?: explain_callees(f);
 }
 
 /* The main interpreter's state is a variable. Is the instruction one that gives its address to the

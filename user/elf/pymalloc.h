@@ -2,7 +2,7 @@
 /* Finds the copies of CPython's small-object allocator in code that was built with -flto, and the
  * places where probes see each block that it gives out or takes back.
  *
- * Source: Objects/obmalloc.c of CPython 3.10, 3.11 and 3.13. Blocks of up to 512 bytes lie in
+ * Source: Objects/obmalloc.c of CPython 3.9, 3.10, 3.11 and 3.13. Blocks of up to 512 bytes lie in
  * pools, each of which begins with a header:
  *
  *	 0  uint32 ref.count	 blocks in use
@@ -28,6 +28,23 @@
  * dozen instructions, it must lead to one of the above, or to code that does something else: lists
  * or registers pools, or asks for a block's size.
  *
+ * 3.9 has no tree. The pool's header tells which entry of an array is that of the pool's arena, and
+ * code that takes a block back must read the arena's address there:
+ *
+ *	 0  uintptr address	 0: there is no such arena
+ *	 8  block *pool_address	 the first pool that was never used
+ *	16  uint32 nfreepools
+ *	20  uint32 ntotalpools
+ *	24  poolp freepools
+ *	32  arena *nextarena
+ *	40  arena *prevarena
+ *
+ * The variable arenas points to the array. Code may keep this pointer for the next block that it
+ * takes back. So the pointer is followed from each mention of the variable, like the state of 3.13
+ * (below). An address in the array plus any index is taken for the address of another entry. Each
+ * read of an arena's address must lead to a block that is taken back, a block's size, a visit of
+ * the arena's pools, or the beginning or end of the arena.
+ *
  * From 3.13 on, both are parts of a state (struct _obmalloc_state, which begins with usedpools).
  * The pointer PyInterpreterState.obmalloc leads to it, and all code gets it from there
  * (get_state()). So each mention of this pointer's offset must be explained. From there the
@@ -36,10 +53,12 @@
  * or an arena in it must lead to one of the above. Code that computes another address from it,
  * or keeps it where it is not followed, is refused. The offset is learnt from _PyObject_Free.
  *
- * This takes for granted that no code uses the state behind an indirect call that got it, behind
- * a switch, in a register that the ABI does not preserve across calls (-fipa-ra), or by an
- * address of a part that it had stored in memory. In inlined copies compilers have no reason for
- * any of these. Test a new build by comparing with sys.getallocatedblocks(). */
+ * This takes for granted that no code uses the state (or the array) behind an indirect call that
+ * got it, behind a switch, in a register that the ABI does not preserve across calls (-fipa-ra),
+ * or by an address of a part that it had stored in memory. In inlined copies compilers have no
+ * reason for any of these. (In 3.9, code stores such addresses in its lists of arenas. No function
+ * returns the array, and the code that makes it larger calls another function before it takes back
+ * a block.) Test a new build by comparing with sys.getallocatedblocks(). */
 #ifndef MEMTRACE_ELF_PYMALLOC_H
 #define MEMTRACE_ELF_PYMALLOC_H
 

@@ -15,6 +15,7 @@
 
 #define PYMALLOC_CLASSES    32 /* size classes: 16 to 512 bytes */
 #define PYMALLOC_PAIR_BYTES 16 /* bytes of usedpools for each class */
+#define ARENA_BYTES	    48 /* of an entry of the array of arenas (3.9) */
 
 #define MAX_DECODED  1000000 /* instructions that are decoded, at most */
 #define MAX_PATH     48 /* instructions of a path, at most; by state: until a lookup is explained */
@@ -32,6 +33,9 @@
 
 /* Offsets in a pool's header. */
 enum field { REF_COUNT = 0, FREEBLOCK = 8, NEXTPOOL = 16, PREVPOOL = 24, SZIDX = PYMALLOC_SZIDX };
+
+/* Offsets in an arena's entry. */
+enum arena_field { ADDRESS = 0, POOL_ADDRESS = 8, NEXTARENA = 32, PREVARENA = 40 };
 
 struct store {
 	struct flow_value at, value;
@@ -52,8 +56,9 @@ struct path {
 	uint64_t vaddr;
 	uint32_t n_insns, n_stores, n_recent;
 	struct store stores[MAX_STORES]; /* the last ones, in a ring */
-	/* The rest is used with a state only. */
-	struct flow_value state;	    /* FLOW_NUMBER: not loaded yet */
+	uint64_t array; /* the last one in which the path has looked up something, as below */
+	/* The rest is used when walks follow a pointer. */
+	struct flow_value state;	    /* the pointer; FLOW_NUMBER: not loaded yet */
 	struct flow_value slots[MAX_SLOTS]; /* where the stack holds it; FLOW_NUMBER: unused */
 	/* ids of values that were computed from addresses in the state in a way that flow.h does
 	 * not follow; 0: unused */
@@ -62,8 +67,8 @@ struct path {
 		uint64_t vaddr;
 		struct flow_registers registers; /* before the instruction */
 	} recent[MAX_RECENT];
-	uint32_t n_before; /* n_stores at the last lookup */
 	uint32_t lookups;  /* those that are not explained yet: bit i is shown.lookups[i] */
+	uint32_t n_before; /* n_stores at the last lookup */
 	/* they may be explained while n_insns is at most this number; 0: there are none, or this
 	 * path does not explain them any more */
 	uint32_t due;
@@ -88,13 +93,14 @@ struct shown {
 	bool listed;	 /* a pool joins a list of usedpools */
 	bool registered; /* an arena joins the tree, or leaves it */
 	bool asked_size;
-	/* With a state: each place where a path looks up a pool or an arena in it, and whether some
-	 * path from there shows what for. */
+	/* If walks follow a pointer: each place where a path looks up a pool or an arena by it, and
+	 * whether some path from there shows what for. */
 	struct lookup {
 		uint64_t vaddr;
 		bool explained;
 	} lookups[MAX_LOOKUPS];
 	unsigned int n_lookups;
+	uint64_t array;	 /* that of a path that takes back a block */
 	bool unfinished; /* a path was too long */
 };
 
@@ -104,7 +110,10 @@ struct finder {
 	/* Up to 3.11: the variables usedpools, and arena_map_root (0: not known yet). With a state:
 	 * offsets in it. */
 	uint64_t table, table_end, tree;
-	/* Walks follow a pointer, to the state. */
+	/* In 3.9: the variable arenas, which points to the array of arenas; 0: not known */
+	uint64_t array;
+	/* Walks follow a pointer, to the state or to the array. Functions below call either of them
+	 * the state. */
 	bool follows;
 	/* From 3.13 on: the offset of the pointer to the state in struct _is, the interpreter; 0:
 	 * there is no state */
@@ -145,6 +154,14 @@ finder__refuse(struct finder *finder, const char *fmt, ...);
  * third is in this other node. *ret_root: where root is. */
 bool path__looks_up(const struct flow *flow, const struct flow_place *place,
 		    struct flow_value *ret_root);
+
+/* Does the access look up an entry in an array, to which a variable points? Returns the address of
+ * the variable; 0: it does not. */
+uint64_t path__looked_up_in(const struct flow *flow, const struct flow_place *place);
+
+/* Is the value the pointer that the path follows? The addresses of all entries of an array are
+ * taken for the same pointer. */
+bool path__is_state(const struct finder *finder, const struct path *path, struct flow_value value);
 
 /* Notes that the path's lookups are explained. */
 void path__explain(struct finder *finder, const struct path *path);

@@ -31,6 +31,16 @@ bool path__looks_up(const struct flow *flow, const struct flow_place *place,
 	return true;
 }
 
+uint64_t path__looked_up_in(const struct flow *flow, const struct flow_place *place)
+{
+	struct flow_place pointer = flow__origin(flow, place->at);
+
+	if (place->bytes != 8 || !place->indexed || pointer.bytes != 8 || pointer.indexed ||
+	    pointer.at.id != FLOW_NUMBER)
+		return 0;
+	return pointer.at.off;
+}
+
 static const struct store *find_store(const struct path *path, struct flow_value at, uint8_t bytes)
 {
 	/* the last store to this place */
@@ -317,7 +327,7 @@ static int note_indexed_store(struct finder *f, const struct path *path,
 {
 	struct flow_value root;
 
-	if (path__looks_up(&f->flow, to, &root) && root.id == path->state.id &&
+	if (path__looks_up(&f->flow, to, &root) && root.id == path->state.id && !f->array &&
 	    (f->follows || root.off == f->tree)) {
 		f->shown.registered = true;
 		path__explain(f, path);
@@ -335,10 +345,15 @@ int path__note_store(struct finder *f, struct path *path, const struct flow_regi
 	struct event event;
 
 	*s = (struct store){effect->store.at, effect->stored, path->vaddr, effect->store.bytes};
-	if (effect->store.indexed) {
+	if (effect->store.indexed)
 		s->bytes = 0;
-		return note_indexed_store(f, path, &effect->store);
+	/* an arena leaves the array, or joins it */
+	if (f->array && path__is_state(f, path, effect->store.at)) {
+		path__explain(f, path);
+		return 1;
 	}
+	if (effect->store.indexed)
+		return note_indexed_store(f, path, &effect->store);
 	if (!may_show(f, path, s))
 		return 0;
 	if (gives(f, path, s, &event)) {
@@ -347,8 +362,10 @@ int path__note_store(struct finder *f, struct path *path, const struct flow_regi
 	}
 	if (!shown && gives_first(path, s, &event))
 		shown = &f->shown.first_given;
-	if (!shown && takes_back(f, path, s, &event))
+	if (!shown && takes_back(f, path, s, &event)) {
 		shown = &f->shown.taken_back;
+		f->shown.array = path->array;
+	}
 	if (!shown && lists(f, path))
 		shown = &f->shown.listed;
 	if (!shown)

@@ -9,7 +9,20 @@
 #define MAX_STATE_STEPS (32 * MAX_STEPS)
 #define MAX_STATE_PATH	4096
 
-/* --- the state --- */
+/* --- the state, or the array of arenas --- */
+
+/* Returns the offset in the state, in an array the offset in an entry. value: an address in it */
+static uint64_t part_of(const struct finder *f, const struct path *path, struct flow_value value)
+{
+	int64_t off = (int64_t)(value.off - path->state.off);
+
+	return (uint64_t)(f->array ? (off % ARENA_BYTES + ARENA_BYTES) % ARENA_BYTES : off);
+}
+
+bool path__is_state(const struct finder *f, const struct path *path, struct flow_value value)
+{
+	return value.id != FLOW_NUMBER && value.id == path->state.id && !part_of(f, path, value);
+}
 
 /* Does the instruction look up a pool of a size class? */
 static bool in_table(const struct finder *f, const struct path *path,
@@ -59,9 +72,15 @@ static bool is_of_state(const struct path *path, struct flow_value value)
 	return value.id == path->state.id;
 }
 
+/* Returns what the pointer that walks follow leads to. */
+static const char *name_of(const struct finder *f)
+{
+	return f->array ? "array of arenas" : "state";
+}
+
 static int refuse_use(struct finder *f, const struct path *path)
 {
-	return finder__refuse(f, "what it does with its state at %#llx is not known",
+	return finder__refuse(f, "what it does with its %s at %#llx is not known", name_of(f),
 			      (unsigned long long)path->vaddr);
 }
 
@@ -87,6 +106,19 @@ static int slot_at(const struct path *path, const struct flow_place *place)
 	return -1;
 }
 
+/* May the place be the interpreter's pointer to its state? */
+static bool is_pointer(const struct finder *f, const struct flow_place *place)
+{
+	return !place->indexed && place->at.off == f->state_off;
+}
+
+/* May the place be a link of a list of arenas, or a variable that is the head of one? */
+static bool is_list(const struct flow_place *place)
+{
+	return place->at.id == FLOW_NUMBER || place->at.off == NEXTARENA ||
+	       place->at.off == PREVARENA;
+}
+
 /* Follows a value into memory. stack: the id of the stack pointer. */
 static int follow_store(struct finder *f, struct path *path, const struct flow_place *to,
 			struct flow_value value, uint32_t stack)
@@ -97,7 +129,7 @@ static int follow_store(struct finder *f, struct path *path, const struct flow_p
 		path->slots[at] = (struct flow_value){};
 	if (to->bytes == 8 && value.id != path->state.id && is_of_state(path, value))
 		return refuse_use(f, path);
-	if (to->bytes != 8 || !flow_value__equal(value, path->state))
+	if (to->bytes != 8 || !path__is_state(f, path, value))
 		return 0;
 	for (at = 0; at < MAX_SLOTS && path->slots[at].id; at++)
 		;
@@ -105,10 +137,10 @@ static int follow_store(struct finder *f, struct path *path, const struct flow_p
 		path->slots[at] = to->at;
 		return 0;
 	}
-	/* the interpreter gets its pointer */
-	if (!to->indexed && to->at.id != stack && to->at.off == f->state_off)
+	if (to->at.id != stack && (f->array ? is_list(to) : is_pointer(f, to)))
 		return 0;
-	return finder__refuse(f, "its state is stored at %#llx", (unsigned long long)path->vaddr);
+	return finder__refuse(f, "its %s is stored at %#llx", name_of(f),
+			      (unsigned long long)path->vaddr);
 }
 
 /* Follows the state from a slot into the register that a move or a pop has loaded. */
@@ -205,18 +237,43 @@ static bool only_writes(const cs_insn *insn)
 	       (insn->id == X86_INS_IMUL && insn->detail->x86.op_count == 3);
 }
 
+/* Finds the address in the array of arenas that an operand in memory computes: one that is known,
+ * plus any index. False: it computes another address. */
+static bool find_entry(const struct finder *f, const struct path *path,
+		       const struct flow_registers *before, const cs_x86_op *op,
+		       struct flow_value *ret)
+{
+	const struct flow_value base = before->of[decode__register(op->mem.base)];
+	const struct flow_value index = before->of[decode__register(op->mem.index)];
+	bool by_base = base.id == path->state.id;
+
+	if (!f->array || path->state.id == FLOW_NUMBER ||
+	    (by_base ? is_of_state(path, index)
+		     : is_of_state(path, base) || index.id != path->state.id || op->mem.scale != 1))
+		return false;
+	*ret = by_base ? base : index;
+	ret->off += (uint64_t)op->mem.disp;
+	return true;
+}
+
 /* Checks an operand in memory. 1: lea computes another address from one in the state. */
-static int check_address(struct finder *f, const struct path *path,
-			 const struct flow_registers *before, const cs_x86_op *op)
+static int check_address(struct finder *f, struct path *path, const struct flow_registers *before,
+			 const cs_x86_op *op)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
 	const cs_x86 *x86 = &insn->detail->x86;
 	bool lea = insn->id == X86_INS_LEA, indexed = op->mem.index != X86_REG_INVALID;
 	bool by_index = indexed && holds_of_state(path, before, op->mem.index);
 	bool by_base = holds_of_state(path, before, op->mem.base);
+	struct flow_value entry;
 	bool followed = before->of[decode__register(op->mem.base)].id == path->state.id &&
 			!(lea && indexed);
 
+	if (find_entry(f, path, before, op, &entry) && (!lea || x86->operands[1].size == 8)) {
+		if (lea)
+			path->registers.of[decode__register(x86->operands[1].reg)] = entry;
+		return 0;
+	}
 	/* thread-local memory */
 	if (op->mem.segment != X86_REG_INVALID && x86->op_count > 1 &&
 	    x86->operands[0].type == X86_OP_REG &&
@@ -227,18 +284,34 @@ static int check_address(struct finder *f, const struct path *path,
 	return lea || insn->id == X86_INS_NOP ? 1 : refuse_use(f, path);
 }
 
+/* Can an address be added to the operand? It is a whole register that holds no address. */
+static bool is_index(const struct path *path, const struct flow_registers *before,
+		     const cs_x86_op *op)
+{
+	return op->type == X86_OP_REG && op->size == 8 && decode__register(op->reg) &&
+	       !holds_of_state(path, before, op->reg);
+}
+
 /* Checks an operand in a register. 1: the instruction computes something from it. */
-static int check_value(struct finder *f, const struct path *path,
-		       const struct flow_registers *before, const cs_x86_op *op)
+static int check_value(struct finder *f, struct path *path, const struct flow_registers *before,
+		       const cs_x86_op *op)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
-	const cs_x86_op *last = &insn->detail->x86.operands[insn->detail->x86.op_count - 1];
+	unsigned int number = decode__register(op->reg);
+	const cs_x86_op *first = insn->detail->x86.operands;
+	const cs_x86_op *last = first + insn->detail->x86.op_count - 1;
 
 	if (op->size != 8 || is_followed(insn) || !holds_of_state(path, before, op->reg))
 		return 0;
+	/* an index is added to an address in the array, or the other way round */
+	if (f->array && insn->id == X86_INS_ADD && before->of[number].id == path->state.id &&
+	    is_index(path, before, op == last ? first : last)) {
+		path->registers.of[decode__register(last->reg)] = before->of[number];
+		return 0;
+	}
 	/* vector registers are not followed */
 	if (last->type == X86_OP_REG && !decode__register(last->reg) &&
-	    flow_value__equal(before->of[decode__register(op->reg)], path->state))
+	    path__is_state(f, path, before->of[number]))
 		return refuse_use(f, path);
 	return op != last || !only_writes(insn);
 }
@@ -270,21 +343,42 @@ static int check_use(struct finder *f, struct path *path, const struct flow_regi
  * give the state to a register. */
 static int take_state(struct finder *f, struct path *path, const struct flow_effect *effect)
 {
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86_op *to = &insn->detail->x86.operands[1];
+
 	if (path->state.id != FLOW_NUMBER)
 		return 0;
 	if (effect->load.bytes == 8 && !effect->load.indexed &&
 	    flow__holder(&path->registers, effect->loaded))
 		path->state = effect->loaded;
+	else if (f->array && effect->load.bytes == 8 && insn->id == X86_INS_ADD &&
+		 to->type == X86_OP_REG) /* an index is added */
+		path->state = path->registers.of[decode__register(to->reg)];
+	else if (f->array && insn->id == X86_INS_SUB && to->type == X86_OP_REG)
+		return 1; /* a distance is no address */
 	else if (effect->store.bytes == 8 && effect->stored.id != FLOW_NUMBER)
 		path->state = effect->stored;
 	else if (effect->store.bytes == 8)
 		f->main_state = effect->stored.off;
-	else if (f->flow.decoder.insn->id == X86_INS_LEA)
-		return finder__refuse(f, "the address of its state is taken at %#llx",
+	else if (insn->id == X86_INS_LEA)
+		return finder__refuse(f, "the address of its %s is taken at %#llx", name_of(f),
 				      (unsigned long long)path->vaddr);
-	else if (!decode__only_compares(f->flow.decoder.insn->id))
+	else if (!decode__only_compares(insn->id))
 		return refuse_use(f, path);
 	return path->state.id == FLOW_NUMBER;
+}
+
+/* Does a call get the address of an arena, which may then leave the array? */
+static bool gives_back_arena(const struct finder *f, const struct path *path,
+			     const struct flow_registers *before)
+{
+	for (unsigned int reg = 1; reg <= DECODE_ARGUMENTS && f->array; reg++) {
+		const struct flow_place from = flow__origin(&f->flow, before->of[reg]);
+
+		if (from.bytes == 8 && path__is_state(f, path, from.at))
+			return true;
+	}
+	return false;
 }
 
 /* Follows a call. The function that is called may get the state in a register for arguments. 1: the
@@ -292,9 +386,10 @@ static int take_state(struct finder *f, struct path *path, const struct flow_eff
 static int follow_call(struct finder *f, struct path *path, const struct flow_registers *before,
 		       const struct flow_effect *effect)
 {
-	path->lookups = path->due = 0;
+	if (!gives_back_arena(f, path, before))
+		path->lookups = path->due = 0;
 	for (unsigned int reg = 1; reg <= DECODE_ARGUMENTS && effect->target; reg++) {
-		struct callee callee = {effect->target, reg, before->of[reg].off - path->state.off};
+		struct callee callee = {effect->target, reg, part_of(f, path, before->of[reg])};
 		size_t i = 0;
 
 		if (before->of[reg].id != path->state.id)
@@ -304,7 +399,7 @@ static int follow_call(struct finder *f, struct path *path, const struct flow_re
 			f->callees[i].off != callee.off))
 			i++;
 		if (i == MAX_CALLEES)
-			return finder__refuse(f, "too many functions may get its state");
+			return finder__refuse(f, "too many functions may get its %s", name_of(f));
 		if (i == f->n_callees)
 			f->callees[f->n_callees++] = callee;
 	}
@@ -321,7 +416,7 @@ static bool was_here(struct finder *f, const struct path *path)
 		const struct flow_value value = path->registers.of[i];
 
 		key = key * 31 + (!is_of_state(path, value)    ? 0
-				  : value.id == path->state.id ? value.off + 2
+				  : value.id == path->state.id ? part_of(f, path, value) + 2
 							       : 1);
 	}
 	for (int i = 0; i < MAX_SLOTS; i++)
@@ -369,12 +464,48 @@ static bool reads_size(const struct finder *f, const struct path *path,
 				!flow__origin(&f->flow, pool).bytes));
 }
 
+/* Notes what the instruction reads of an arena's entry in the array. (Capstone does not always tell
+ * that an operand is read.) 1: this explains the path's lookups. */
+static int note_entry(struct finder *f, struct path *path, const struct flow_registers *before)
+{
+	const cs_insn *insn = f->flow.decoder.insn;
+	const cs_x86 *x86 = &insn->detail->x86;
+	struct flow_value entry;
+	uint64_t part;
+
+	if (insn->id == X86_INS_LEA || insn->id == X86_INS_NOP)
+		return 0;
+	for (uint8_t i = 0; i < x86->op_count; i++) {
+		const cs_x86_op *op = &x86->operands[i];
+		bool only_stores = insn->id == X86_INS_MOV && i + 1 == x86->op_count;
+
+		if (only_stores || op->type != X86_OP_MEM ||
+		    !find_entry(f, path, before, op, &entry))
+			continue;
+		part = part_of(f, path, entry);
+		if (part < POOL_ADDRESS || part + op->size > ARENA_BYTES)
+			return note_lookup(f, path, false);
+		/* the code visits all pools of an arena */
+		if (part == POOL_ADDRESS && !path__has_stored(path)) {
+			path__explain(f, path);
+			return 1;
+		}
+	}
+	return 0;
+}
+
 /* Handles what the instruction loads. */
-static int note_load(struct finder *f, struct path *path, const struct flow_effect *effect)
+static int note_load(struct finder *f, struct path *path, const struct flow_registers *before,
+		     const struct flow_effect *effect)
 {
 	struct flow_value root;
-	int rc = 0;
+	uint64_t array = path__looked_up_in(&f->flow, &effect->load);
+	int rc = note_entry(f, path, before);
 
+	if (rc)
+		return rc;
+	if (array)
+		path->array = array;
 	if (in_table(f, path, effect)) {
 		rc = note_lookup(f, path, true);
 		path->pool = effect->loaded;
@@ -404,6 +535,9 @@ static int check_end(struct finder *f, const struct path *path)
 
 	if (insn->id == X86_INS_JMP && insn->detail->x86.operands[0].type == X86_OP_MEM &&
 	    insn->detail->x86.operands[0].mem.index != X86_REG_INVALID)
+		return 0;
+	/* no function returns the array; one that looks up arenas in it may leave it in rax */
+	if (returns && f->array && f->shown.n_lookups)
 		return 0;
 	for (unsigned int reg = from; reg <= to; reg++)
 		if (is_of_state(path, path->registers.of[reg]))
@@ -444,7 +578,7 @@ static int walk_step(struct finder *f, struct path *path)
 		if (rc)
 			return rc;
 	}
-	rc = note_load(f, path, &effect);
+	rc = note_load(f, path, &before, &effect);
 	if (!rc && effect.store.bytes)
 		rc = path__note_store(f, path, &before, &effect);
 	if (rc == 1 && f->follows) {

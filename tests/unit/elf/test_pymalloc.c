@@ -46,6 +46,7 @@ static const char source[] =
 	".data\n.balign 32\n.quad 0\nusedpools:\n"
 	".rept PAIRS\n1: .quad 1b - 16\n.quad 1b - 16\n.endr\n.quad 0\n"
 	".bss\n.balign 32\ntree: .zero 64\n"
+	"arenas: .quad 0\nmaxarenas: .long 0, 0\nunused: .quad 0\n"
 	".text\n"
 	/* pymalloc_alloc */
 	"FUNCTION(alloc) lea -1(%rdi), %eax; shr $4, %eax; add %eax, %eax\n"
@@ -68,6 +69,7 @@ static const char source[] =
 	"1: mov 8(%rax), %rbx; mov (%rbx), %rdx; HERE(again) mov %rdx, 8(%rax); mov %rbx, %rax\n"
 	"pop %rbx; ret; END\n"
 	/* pymalloc_free */
+	"#ifndef ARRAY\n"
 	"FUNCTION(give) mov %rdi, %rax; mov %rdi, %rsi; shr $49, %rax; and $-16384, %rsi\n"
 	"NODE(%rax, %rdx); test %rdx, %rdx; je 9f; mov %rdi, %rax; shr $34, %rax\n"
 	"and $0x7fff, %eax; mov (%rdx,%rax,8), %rdx; test %rdx, %rdx; je 9f\n"
@@ -93,6 +95,76 @@ static const char source[] =
 	/* arena_map_mark_used */
 	"FUNCTION(mark) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov %ecx, (%rdx,%rax,8); ret\n"
 	"END\n"
+	"#else\n"
+	/* ARRAY: as in 3.9 */
+	"#ifdef BLIND\n#define LOOK_UP(place, to)\n"
+	"#else\n"
+	"#define LOOK_UP(place, to) mov place, to; mov %rdi, %r8; sub to, %r8;"
+	"cmp $0x3ffff, %r8; ja 9f; test to, to; je 9f;\n"
+	"#endif\n"
+	"#define TAKE(n) mov 8(%rsi), %r10; mov %r10, (%rdi); mov (%rsi), %r11d; sub $1, %r11d;"
+	"mov %r11d, (%rsi); mov %rdi, 8(%rsi); test %r10, %r10; HERE(n) je 2f\n"
+	/* pymalloc_free, insert_to_freepool */
+	"FUNCTION(give) push %rbx; mov %rdi, %rsi; and $-4096, %rsi; mov 32(%rsi), %edx\n"
+	"cmp maxarenas(%rip), %edx; jae 9f; mov arenas(%rip), %r9; lea (%rdx,%rdx,2), %rcx\n"
+	"shl $4, %rcx; LOOK_UP((%r9,%rcx), %rbx) TAKE(give); test %r11d, %r11d; je 4f\n"
+	"3: pop %rbx; ret\n"
+	"2: mov 36(%rsi), %eax; add %eax, %eax; POOLS(%rax, %rax); mov 24(%rax), %rdx\n"
+	"mov %rsi, 24(%rax); mov %rsi, 16(%rdx); pop %rbx; ret\n"
+	"4: mov 32(%rsi), %ecx; imul $48, %rcx, %rbx; add %r9, %rbx; mov 24(%rbx), %rax\n"
+	"mov %rax, 16(%rsi); mov %rsi, 24(%rbx); mov 16(%rbx), %eax; mov 40(%rbx), %rdx\n"
+	"cmp 20(%rbx), %eax; je 5f; mov %rbx, 32(%rdx); jmp 3b\n"
+	"5: mov unused(%rip), %rax; mov %rax, 32(%rbx); mov (%rbx), %rsi; mov %rbx, unused(%rip)\n"
+	"call *free(%rip); movq $0, (%rbx); jmp 3b; 9: pop %rbx; jmp *free(%rip); END\n"
+	"FUNCTION(other) ret; END\n"
+	/* a register keeps the pointer for a second block */
+	"FUNCTION(twice) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx) TAKE(twice)\n"
+	"2: mov %r14, %rdi; mov %r15, %rsi; LOOK_UP((%r9,%r12), %rbx)\n"
+	"#ifdef SECOND\n ret\n"
+	"#else\n TAKE(second); 2: ret\n"
+	"#endif\n 9: ret; END\n"
+	"FUNCTION(resize) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx) TAKE(resize)\n"
+	"2: mov %r15, %rsi; LOOK_UP((%r9,%r12), %rbx) mov 36(%rsi), %eax; 9: ret; END\n"
+	/* the stack does, and so does a function that gets it */
+	"FUNCTION(spill) mov arenas(%rip), %r9; mov %r9, 8(%rsp); call other\n"
+	"mov 8(%rsp), %rdx; LOOK_UP((%rdx,%rcx), %rbx) TAKE(spill); 2: 9: ret; END\n"
+	"FUNCTION(outer) mov arenas(%rip), %rdx; call inner; ret; END\n"
+	"FUNCTION(inner) LOOK_UP((%rdx,%rcx), %rbx) TAKE(inner); 2: 9: nopl (%rdx); ret; END\n"
+	/* other ways to compute the address of an entry */
+	"FUNCTION(sum) add arenas(%rip), %rcx; LOOK_UP((%rcx), %rbx) TAKE(sum); 2: 9: ret; END\n"
+	"FUNCTION(swapped) mov arenas(%rip), %rax; LOOK_UP((%rcx,%rax), %rbx) TAKE(swapped)\n"
+	"2: 9: ret; END\n"
+	"FUNCTION(address) mov arenas(%rip), %r9; lea (%r9,%rcx), %r9; add $48, %r9\n"
+	"LOOK_UP((%r9), %rbx) TAKE(address); 2: 9: ret; END\n"
+	/* pymalloc_realloc, _Py_GetAllocatedBlocks, new_arena, allocate_from_new_pool */
+	"FUNCTION(size) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx) mov 36(%rsi), %eax\n"
+	"9: ret; END\n"
+	"FUNCTION(count) mov arenas(%rip), %rsi; 1: mov (%rsi), %rcx; test %rcx, %rcx; je 2f\n"
+	"mov 8(%rsi), %rdx; 3: add (%rcx), %eax; add $4096, %rcx; cmp %rcx, %rdx; ja 3b\n"
+	"2: add $48, %rsi; dec %edi; jne 1b; ret; END\n"
+	"FUNCTION(grow) mov arenas(%rip), %rsi; call *free(%rip); mov %rax, arenas(%rip)\n"
+	"1: movq $0, (%rax,%rdi); lea 48(%rax,%rdi), %rbx; mov %rbx, 32(%rax,%rdi)\n"
+	"add $48, %rdi; dec %ecx; jne 1b; add %rdi, %rax; mov %rax, unused(%rip)\n"
+	"xor %eax, %eax; ret; END\n"
+	"FUNCTION(number) sub arenas(%rip), %rdx; sar $4, %rdx; mov %edx, 32(%rax); ret; END\n"
+	"#ifdef UNKNOWN\nFUNCTION(unknown) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx)\n"
+	"9: ret; END\n#endif\n"
+	"#ifdef SIZE_LATE\nFUNCTION(late) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx)\n"
+	"mov 8(%rsi), %r10; mov %r10, (%rdi); mov 36(%rsi), %eax; 9: ret; END\n#endif\n"
+	"#ifdef XOR\nFUNCTION(xor) mov arenas(%rip), %r9; xor %rcx, %r9; mov (%r9), %rbx; ret\n"
+	"END\n#endif\n"
+	"#ifdef BOTH\nFUNCTION(both) mov arenas(%rip), %r9; mov (%r9,%r9), %rbx; ret; END\n"
+	"#endif\n"
+	"#ifdef MULTIPLE\nFUNCTION(multiple) mov arenas(%rip), %r9; mov (%rcx,%r9,2), %rbx; ret\n"
+	"END\n#endif\n"
+	"#ifdef STORED\nFUNCTION(stored) mov arenas(%rip), %r9; mov %r9, (%rdi); ret; END\n"
+	"#endif\n"
+	"#ifdef RETURNED\nFUNCTION(returned) mov arenas(%rip), %rax; ret; END\n#endif\n"
+	"#ifdef VECTOR\nFUNCTION(vector) mov arenas(%rip), %r9; add $48, %r9; movq %r9, %xmm0\n"
+	"ret; END\n#endif\n"
+	"#ifdef LEA\nFUNCTION(lea) lea arenas(%rip), %rdx; ret; END\n#endif\n"
+	"#ifdef TAIL\nFUNCTION(tail) mov arenas(%rip), %rbp; jmp *free(%rip); END\n#endif\n"
+	"#endif\n"
 	"#ifdef STATE\n"
 	"FUNCTION(other) ret; END\n"
 	/* the stack keeps the state across a call */
@@ -237,6 +309,34 @@ static void finds_all_of_a_state(void **state)
 	elf_image__free(image);
 }
 
+/* In 3.9, the arenas are in an array. */
+static void check_array(const char *options)
+{
+	static const char *const taken[] = {"here_give",   "here_twice",   "here_second",
+					    "here_resize", "here_spill",   "here_inner",
+					    "here_sum",	   "here_swapped", "here_address"};
+	struct elf_image *image = make(options);
+	struct pymalloc found;
+
+	if (pymalloc__find(image, symbol(image, "give"), &nobody, &found))
+		fail_msg("%s: %s", options, found.why);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(*taken); i++)
+		check_place(image, &found, taken[i], 1, 0, true);
+	check_place(image, &found, "here_alloc", 12, 3, true);
+	check_place(image, &found, "here_first", 10, 7, false);
+	check_place(image, &found, "here_again", 10, 7, false);
+	assert_int_equal(found.n, 3 + sizeof(taken) / sizeof(*taken));
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
+static void finds_all_of_an_array(void **state)
+{
+	(void)state;
+	check_array("-no-pie -static -DARRAY");
+	check_array("-static-pie -DPIE -DARRAY");
+}
+
 static void refuses(const char *options, const char *why)
 {
 	struct elf_image *image = make(options);
@@ -274,6 +374,23 @@ static void all_or_nothing(void **state)
 	refuses("-no-pie -static -DPOOL_AGAIN=%r9", "the tree of arenas");
 	refuses("-no-pie -static -DPAIRS=31", "usedpools");
 	refuses("-no-pie -static -Wl,--no-eh-frame-hdr", "eh_frame_hdr");
+}
+
+static void all_or_nothing_of_an_array(void **state)
+{
+	(void)state;
+	refuses("-no-pie -static -DARRAY -DBLIND", "how it finds an arena");
+	refuses("-no-pie -static -DARRAY -DSECOND", "with a pool");
+	refuses("-no-pie -static -DARRAY -DUNKNOWN", "with a pool");
+	refuses("-no-pie -static -DARRAY -DSIZE_LATE", "with a pool");
+	refuses("-no-pie -static -DARRAY -DXOR", "with its array of arenas");
+	refuses("-no-pie -static -DARRAY -DBOTH", "with its array of arenas");
+	refuses("-no-pie -static -DARRAY -DMULTIPLE", "with its array of arenas");
+	refuses("-no-pie -static -DARRAY -DSTORED", "its array of arenas is stored");
+	refuses("-no-pie -static -DARRAY -DRETURNED", "with its array of arenas");
+	refuses("-no-pie -static -DARRAY -DVECTOR", "with its array of arenas");
+	refuses("-no-pie -static -DARRAY -DLEA", "the address of its array of arenas");
+	refuses("-no-pie -static -DARRAY -DTAIL", "with its array of arenas");
 }
 
 static void all_or_nothing_of_a_state(void **state)
@@ -372,7 +489,9 @@ int main(void)
 		cmocka_unit_test(finds_all),
 		cmocka_unit_test(finds_a_block_with_two_names),
 		cmocka_unit_test(finds_all_of_a_state),
+		cmocka_unit_test(finds_all_of_an_array),
 		cmocka_unit_test(all_or_nothing),
+		cmocka_unit_test(all_or_nothing_of_an_array),
 		cmocka_unit_test(all_or_nothing_of_a_state),
 		cmocka_unit_test(no_way_from_the_side),
 		cmocka_unit_test(others_can_work_meanwhile),
