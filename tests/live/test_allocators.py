@@ -13,7 +13,7 @@ from harness import (PATIENCE_S, PROGS, NotRunnable, Target, Tracer, by_function
                      expect_equal, expect_words, kinds, losses, memtrace, need_tool, place,
                      read_line, start, test, test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
-from test_python import DEBIAN_13
+from test_python import DEBIAN_11, DEBIAN_13
 from test_sampled import Series
 from test_truth import check_calls, check_exact
 
@@ -457,6 +457,14 @@ def alloc_python_copied(kind):
     expect_equal(blocks, 0, "blocks of the pool")
     expect(pooled <= profile["live_objects"] <= pooled + 500, "objects seen, of", pooled,
            profile["live_objects"])
+
+
+@test_each_kind(beside=True)
+def alloc_python_copied_debian_11(kind):
+    """The same for Debian 11's python3.9, whose arenas are in an array."""
+    if not os.path.exists(DEBIAN_11):
+        raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
+    check_pool(kind, "chroot", DEBIAN_11, "/usr/bin/python3.9")
 
 
 @test_each_kind(beside=True)

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 from harness import (ROOT, NotRunnable, Tracer, end, expect, losses, memtrace, place, read_line,
-                     start, test, wait_until)
+                     start, test, test_each_kind, wait_until)
 
 PYTHON = "/usr/bin/python3"
 # root directories: scripts/fetch-libcs
@@ -212,15 +212,15 @@ input()
 """
 
 
-@test(beside=True)
-def python_arenas_debian_11():
-    """Memory that an unseen pool maps is the allocator's own. It does not seem to be held by the
-    code that happened to need it: this may be any code."""
+@test_each_kind(beside=True)
+def python_arenas_debian_11(kind):
+    """Memory that the pool maps is the allocator's own. It does not seem to be held by the code
+    that happened to need it: this may be any code. Perf uprobes do not see the pool itself."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     with running(ARENAS, "/usr/bin/python3.9", DEBIAN_11, allocator="pymalloc") as (target, _):
         with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
-                    "-f", "none") as tracer:
+                    "-f", "none", "--probe-kind", kind) as tracer:
             print(file=target.stdin, flush=True)
             arenas = int(read_line(target, target.stdout))
             profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
