@@ -212,26 +212,31 @@ input()
 """
 
 
-@test_each_kind(beside=True)
-def python_arenas_debian_11(kind):
-    """Memory that the pool maps is the allocator's own. It does not seem to be held by the code
-    that happened to need it: this may be any code. Perf uprobes do not see the pool itself."""
-    if not os.path.exists(DEBIAN_11):
-        raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
-    with running(ARENAS, "/usr/bin/python3.9", DEBIAN_11, allocator="pymalloc") as (target, _):
+def check_arenas(python, root, size, *options):
+    """Memory that the pool maps, in arenas of that size, is the allocator's own. It does not seem
+    to be held by the code that happened to need it: this may be any code."""
+    with running(ARENAS, python, root, allocator="pymalloc") as (target, _):
         with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
-                    "-f", "none", "--probe-kind", kind) as tracer:
+                    "-f", "none", *options) as tracer:
             print(file=target.stdin, flush=True)
             arenas = int(read_line(target, target.stdout))
             profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
     profile = next(p for p in profiles if p["what"] == "regions")
     mapped = {own: sum(s["alloc_objects"]
                        for s in profile["stacks"] if s.get("allocators_own", False) == own and
-                       s["alloc_bytes"] == (256 << 10) * s["alloc_objects"])
+                       s["alloc_bytes"] == size * s["alloc_objects"])
               for own in (True, False)}
     expect(arenas > 10 and mapped == {True: arenas, False: 0},
            f"{arenas} arenas, and what was seen is", mapped)
     return f"{arenas} arenas"
+
+
+@test_each_kind(beside=True)
+def python_arenas_debian_11(kind):
+    """Perf uprobes do not see the pool itself."""
+    if not os.path.exists(DEBIAN_11):
+        raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
+    return check_arenas("/usr/bin/python3.9", DEBIAN_11, 256 << 10, "--probe-kind", kind)
 
 
 def other_pythons():
@@ -240,6 +245,14 @@ def other_pythons():
     found = {os.path.basename(path)[6:]: path for place in places
              for path in glob.glob(place + "/python3.*")}
     return {version: path for version, path in found.items() if version in READ}
+
+
+@test(beside=True, long=True)
+def python_arenas_others():
+    """In 3.12, the probed function jumps to the one that takes the block, so it is in no stack."""
+    said = [f"{version}: {check_arenas(path, '', 1 << 20)}"
+            for version, path in sorted(other_pythons().items()) if version != "3.9"]
+    return "; ".join(said) or "no other Python is here"
 
 
 @test(beside=True, long=True)

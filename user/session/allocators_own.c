@@ -43,21 +43,31 @@ static bool is_allocators(const struct build *b, const struct profile *p,
 	return false;
 }
 
-/* Did the site map arenas for a language's pool that is in use, but not probed? It did if its
- * regions have the size for which CPython's pool asks (256 KiB up to 3.9, 1 MiB later), and if code
- * of the pool's file called mmap. */
-static bool maps_arenas(const struct alloc_unseen *unseen, const struct profile *p,
+/* Did the site map arenas for a language's pool? It did if its regions have the size for which
+ * CPython's pool asks (256 KiB up to 3.9, 1 MiB later), and if code of the pool's file called mmap.
+ * The stack may have none of the pool's functions: a pool that is not probed has none, and CPython
+ * 3.12 jumps from the probed function to the one that takes the block. */
+static bool maps_arenas(const char *family, const struct file_id *file, const struct profile *p,
 			const struct profile_site *site)
 {
 	const struct profile_location *caller;
 	double size = site->alloc_bytes / site->alloc_objects;
 
-	if (!unseen->family || !alloc_family__is_language(unseen->family) ||
-	    site->n_locations < 2 || (size != 256 << 10 && size != 1 << 20))
+	if (!family || !alloc_family__is_language(family) || site->n_locations < 2 ||
+	    (size != 256 << 10 && size != 1 << 20))
 		return false;
 	caller = profile__location(p, site, 1); /* of mmap */
-	return caller->mapping >= 0 &&
-	       file_id__equal(&p->mappings[caller->mapping].file, &unseen->file);
+	return caller->mapping >= 0 && file_id__equal(&p->mappings[caller->mapping].file, file);
+}
+
+/* maps_arenas() for the pools that are probed. */
+static bool maps_arenas_of(const struct allocators *allocators, const struct profile *p,
+			   const struct profile_site *site)
+{
+	for (size_t i = 0; allocators && i < allocators->n; i++)
+		if (maps_arenas(allocators->list[i]->family, &allocators->list[i]->file, p, site))
+			return true;
+	return false;
 }
 
 void allocators_own__mark_sites(const struct build *b, struct profile *p)
@@ -67,8 +77,9 @@ void allocators_own__mark_sites(const struct build *b, struct profile *p)
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
-		site->unseen_pools = allocators && maps_arenas(&allocators->unseen, p, site);
-		site->allocators_own = site->unseen_pools;
+		site->unseen_pools = allocators && maps_arenas(allocators->unseen.family,
+							       &allocators->unseen.file, p, site);
+		site->allocators_own = site->unseen_pools || maps_arenas_of(allocators, p, site);
 		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
 			site->allocators_own = is_allocators(b, p, profile__location(p, site, k));
 	}
