@@ -24,7 +24,8 @@ class Record:
 
 if variant == "dicts":
     def remember(i):
-        kept.append({"id": i, "text": "value %d" % i + "x" * 200})
+        # not i itself, whose block is from the caller's loop
+        kept.append({"id": i + 1, "text": "value %d" % i + "x" * 200})
 elif variant == "numpy":
     import numpy
 
