@@ -345,6 +345,7 @@ def check_makers(preload):
             later.append(sum(told.values()))
         expect(later[0] > 0.9 * sum(blocks for name, blocks in made.items()
                                     if name not in ("make_config", "make_entry")), later)
+        expect(later[1] > 0, later)
     end(process)
     expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)

@@ -101,7 +101,7 @@ static const struct option_row output_rows[] = {
 	 .help = "the blocks as stacks: collapsed, pprof or svg",
 	 .man = "All blocks by place (in use or free), C++ class and size. With --stacks: blocks "
 		"in use by the functions that probably made them, and those of which nothing is "
-		"known."},
+		"known. So it is with --profile."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
@@ -135,9 +135,9 @@ const struct command command_heap = {
 	.usage = "heap [OPTIONS] -p PID",
 	.about = "A census of the heap: blocks in use and free memory by arena, place and size, "
 		 "page by page, objects by C++ class, and which blocks keep pages from going back "
-		 "to the system. Reads "
-		 "the structures of glibc's malloc and of jemalloc from outside: no probe, no "
-		 "stop. With --stacks, it also estimates which functions made the blocks.",
+		 "to the system. Reads the structures of glibc's malloc and of jemalloc from "
+		 "outside: no probe, no stop. With --stacks or --profile, it also estimates which "
+		 "functions made the blocks.",
 	.groups = groups,
 };
 
@@ -208,14 +208,15 @@ static int read_known(struct heap_config *c)
 		return EXIT_FAILED;
 	}
 	if (p->what != PROFILE_HEAP || !has_blocks(p)) {
-		complain("%s has no sampled blocks: record --heap -f pprof writes such files",
+		complain("%s has no sampled blocks: record --heap -f pprof writes them at the end "
+			 "of a run",
 			 c->file);
 		return EXIT_FAILED;
 	}
 	if (p->pid != (int)c->pid || p->process_start_ticks != info.start_ticks) {
 		complain("%s is of another process than %d: of pid %d (%s), %s", c->file,
 			 (int)c->pid, p->pid, p->comm,
-			 p->pid == (int)c->pid ? "which has ended" : "whose addresses are others");
+			 p->pid == (int)c->pid ? "which has ended" : "whose blocks are elsewhere");
 		return EXIT_FAILED;
 	}
 	c->profile = p;
@@ -231,6 +232,7 @@ static int report(struct heap_config *c)
 	if (status)
 		return status;
 	options.profile = c->profile;
+	options.by_file = c->file != NULL;
 	return heap_look__take(c->pid, &options, &c->look, &err) ? fail(&err) : write_report(c);
 }
 
@@ -258,18 +260,19 @@ int cmd_heap(int argc, char **argv)
 		return status;
 	if (config.stacks && config.file)
 		return usage_error("heap", "--profile replaces the tracing of --stacks");
-	if (config.blocks && (config.stacks || config.file || config.format))
-		return usage_error("heap", "--debug-blocks goes with neither --stacks, --profile "
-					   "nor -f");
-	if (config.file) { /* as the user who asked */
-		status = read_known(&config);
-		if (status)
-			return status;
-	}
+	if (config.blocks && (config.stacks || config.file || config.format || config.pace.hurry ||
+			      config.pace.max_share > 0))
+		return usage_error("heap", "--debug-blocks goes with none of --stacks, --profile, "
+					   "--max-overhead and -f");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks && privileges__begin_files(&err)) ||
 	    session__check_pid(config.pid, &err))
 		return fail(&err);
+	if (config.file) {
+		status = read_known(&config);
+		if (status)
+			return status;
+	}
 	if (config.blocks) {
 		status = write_text(config.output, encode_blocks,
 				    &(struct listing){config.pid, &err});

@@ -95,6 +95,7 @@ static int find_origins(const struct heap_look_options *options, struct heap_loo
 	if (origins__find(options->profile, look->known, &look->census, &look->origins))
 		return -ENOMEM;
 	look->report.origins = &look->origins;
+	look->report.by_file = options->by_file;
 	return 0;
 }
 

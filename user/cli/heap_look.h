@@ -21,7 +21,7 @@ TAKE_OPTION_HEAD(scan_pace);
 #define SCAN_PACE(config, member)                                                                  \
 	.arg = "PCT", .take = take_scan_pace, .to = offsetof(config, member),                      \
 	.help = "share of one CPU that reading may take, or off",                                  \
-	.man = "Per cent, at any moment; the time limit is as many times longer. Without this "    \
+	.man = "Per cent. With 10, the reading may take ten times as long. Without this "          \
 	       "option, reading takes at most a fifth of a CPU that others need, and all of an "   \
 	       "idle one. off: all that can be had. Tracing has the limits of record in any case."
 
@@ -30,6 +30,7 @@ struct heap_look_options {
 	/* with `origins`: the heap's profile with its sampled blocks, which must outlive struct
 	 * heap_look; NULL: no block is known */
 	const struct profile *profile;
+	bool by_file; /* the profile is from a file: blocks may have been replaced since */
 	const struct heap_range *ranges; /* as in census_options */
 	size_t n_ranges;
 	double patience_s; /* time limit: no census begins later; 0: no limit */

@@ -331,7 +331,6 @@ static int run(struct why_config *c)
 			return rc;
 		c->options.choice.vtables = vtables;
 	}
-	c->options.pace.hurry |= c->options.freeze_ms > 0;
 	rc = why__run(c->pid, &c->options, &why, &err);
 	if (rc) {
 		error__set(&err, rc, "cannot look at process %d", (int)c->pid);

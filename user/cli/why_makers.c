@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "cli/why.h"
 #include "encode/where.h"
+#include "heap/shapes.h"
 
 #define NAME_ROOM 48 /* columns of a function's name */
 
@@ -78,7 +79,7 @@ const char *why_makers__find(const struct why_makers *makers, uint64_t addr, uin
 	for (size_t i = first; i < makers->n_made && makers->made[i].addr == addr; i++) {
 		const struct made *made = &makers->made[i];
 
-		if (made->size > size)
+		if (!shape_label__fits(&(struct shape_label){made->addr, made->size}, size))
 			continue;
 		if (maker && strcmp(maker, made->maker) != 0)
 			return NULL;

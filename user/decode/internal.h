@@ -77,7 +77,7 @@ struct draft {
 	struct intern names;
 	/* threads with an impossible tid; key: the tid, or the name if the tid is NO_TID */
 	struct intern threads;
-	uint64_t n_frames, n_held, n_bytes;
+	uint64_t n_frames, n_held, n_bytes, n_blocks;
 	struct {
 		double objects, bytes, samples, sampled_bytes, alloc_objects, alloc_bytes;
 	} sums; /* over all stacks */

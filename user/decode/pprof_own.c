@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 #include "decode/pprof_parts.h"
+#include "profile/origins.h"
 
 #define MAX_TID INT32_MAX /* the kernel has no larger tid */
 
@@ -125,7 +126,7 @@ int pprof_own__read_stack(const struct pprof_file *file, const struct field *fie
 	return rc;
 }
 
-/* Reads the sampled blocks of a stack into the site. A size without an address is left out. */
+/* Reads the sampled blocks of a stack into the site. An address without a size is left out. */
 static int set_blocks(const struct pprof_file *file, const struct field *field,
 		      struct profile_site *site)
 {
@@ -143,6 +144,8 @@ static int set_blocks(const struct pprof_file *file, const struct field *field,
 		addr += (uint64_t)from_zigzag(numbers[0]);
 		if (from_zigzag(numbers[1]) < 0)
 			return pprof_file__bad(file, field->at, "a number that cannot be");
+		if (++file->draft->n_blocks > ORIGINS_MAX_KNOWN)
+			return pprof_file__bad(file, field->at, "more blocks than any file has");
 		if (draft__take(file->draft, sizeof(*site->blocks)))
 			return pprof_file__too_much(file, field->at);
 		if (VECTOR_ADD_ROOM(site->blocks, site->n_blocks))

@@ -346,9 +346,12 @@ static void add_origin(struct grid *grid, const struct heap_count *count, uint64
 
 /* Puts how many known blocks got the right function when half of the known blocks were used to
  * guess the functions of the other half. */
-static void put_held_back(const struct origins *o, struct sink *sink)
+static void put_held_back(const struct origins *o, bool by_file, struct sink *sink)
 {
 	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);
+	if (by_file)
+		sink__puts(sink, " (Some may be other blocks, which\nhave taken the place of those "
+				 "since the profile's run.)");
 	if (o->told.blocks)
 		sink__printf(sink,
 			     " Half of them told the functions of %" PRIu64 " others,\n%" PRIu64
@@ -361,7 +364,7 @@ static void put_held_back(const struct origins *o, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
+static int put_origins(const struct origins *o, bool by_file, unsigned top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid =
 		GRID({"BLOCKS", false}, {"BYTES", false}, {"THEY PIN", false});
@@ -378,7 +381,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 	if (!o->misleading && !o->n_rows)
 		sink__puts(
 			sink,
-			"Nothing can be told: too few blocks are known (a longer -d gives more), "
+			"Nothing can be told: too few blocks are known (a longer run gives more), "
 			"or blocks of\nseveral functions are too similar.\n");
 	for (size_t i = 0; i < o->n_rows; i++) {
 		const struct origin *row = &o->rows[i];
@@ -413,7 +416,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 			   "(plain): numbers and text in the same places, to which the same kind "
 			   "of block points. Functions\nthat made no such block while tracing "
 			   "looked may have made some of these.\n");
-	put_held_back(o, sink);
+	put_held_back(o, by_file, sink);
 	return 0;
 }
 
@@ -480,7 +483,7 @@ int encode_heap_report(const struct heap_report *report, unsigned top, struct si
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_sizes(census, i, top, sink);
 	put_types(report, top, sink);
-	if (report->origins && put_origins(report->origins, top, sink))
+	if (report->origins && put_origins(report->origins, report->by_file, top, sink))
 		return -ENOMEM;
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_pinned(census, i, top, sink);

@@ -107,8 +107,9 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	_cleanup_(cleanup_work) struct work *work = calloc(1, sizeof(*work));
 	_cleanup_free_ struct scan *scan = calloc(1, sizeof(*scan));
 	double max_share = task->pace.hurry ? 0 : task->pace.max_share;
-	double patience_s = (task->patience_s > 0 ? task->patience_s : SCAN_PATIENCE_S) /
-			    (max_share > 0 ? max_share : 1);
+	double patience_s = task->patience_s > 0 ? task->patience_s
+			    : max_share > 0	 ? SCAN_PATIENCE_S / max_share
+						 : SCAN_PATIENCE_S;
 	struct child_task child_task = {
 		.read = run,
 		.patience_s = patience_s,

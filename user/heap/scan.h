@@ -22,8 +22,8 @@
  * need the CPUs. */
 struct scan_pace {
 	bool hurry; /* takes all CPU time that can be had */
-	/* The most CPU time at any moment, as a share of one CPU; 0: no such limit. The time limit
-	 * of the scan is as many times longer. Ignored with `hurry`. */
+	/* The most CPU time, as a share of one CPU; 0: no such limit. It makes the default time
+	 * limit longer: 0.1 makes it ten times as long. Ignored with `hurry`. */
 	double max_share;
 };
 

@@ -126,12 +126,16 @@ static void free_list(struct shape_list *list)
 	table__clear(&list->table);
 }
 
+bool shape_label__fits(const struct shape_label *label, uint64_t size)
+{
+	return size >= label->size && size <= label->size + label->size / 4 + MOST_EXCESS;
+}
+
 /* Finds the block of a label. False: the block is not there any more. */
 static bool find_label(const struct shapes *s, const struct shape_label *label, struct block *ret)
 {
 	return blocks__find(s->blocks, label->addr, ret) && ret->in_use &&
-	       ret->start == label->addr && ret->size >= label->size &&
-	       ret->size <= label->size + label->size / 4 + MOST_EXCESS;
+	       ret->start == label->addr && shape_label__fits(label, ret->size);
 }
 
 static void look_at(struct shapes *s, const struct shape_label *labels)

@@ -338,7 +338,8 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 		.fn = work_in_child,
 		.ctx = &work,
 		.patience_s = l->options->patience_s,
-		.pace = l->options->pace,
+		.pace = l->options->freeze_ms ? (struct scan_pace){.hurry = true}
+					      : l->options->pace,
 		.max_memory = l->options->max_memory,
 		.waiting = l->options->waiting,
 	};

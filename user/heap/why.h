@@ -58,8 +58,8 @@ struct why_options {
 	/* Called before each scan. True: why__run() ends with -ECANCELED. NULL: why__run() cannot
 	 * be cancelled. */
 	bool (*cancelled)(void *ctx);
-	/* Stops the process for at most this time, for one exact scan (proc/freeze.h). Then `scans`
-	 * and `registers` are ignored. 0: the process runs. */
+	/* Stops the process for at most this time, for one exact scan (proc/freeze.h). Then
+	 * `scans`, `registers` and `pace` are ignored. 0: the process runs. */
 	unsigned int freeze_ms;
 	void *ctx;
 	/* called while a scan runs; NULL: nothing is called */

@@ -207,6 +207,7 @@ struct heap_report {
 	const struct heap_type *types; /* by bytes, descending */
 	size_t n_types;
 	const struct origins *origins; /* NULL: not asked for */
+	bool by_file; /* the known blocks of `origins` are those of a profile from a file */
 	pid_t pid;
 	const char *comm; /* printable */
 	double seconds;	  /* duration of the census */

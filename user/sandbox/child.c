@@ -23,6 +23,12 @@ struct child {
 	struct stream *stream;
 };
 
+/* The most CPU time that the child may take, seconds. */
+static double most_cpu_s(const struct child_task *task)
+{
+	return task->patience_s * (task->max_share > 0 ? task->max_share : 1);
+}
+
 /* The whole life of the child. */
 static _Noreturn void run(const struct child_task *task, pid_t parent, int out_fd)
 {
@@ -42,7 +48,7 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		gentle__begin(task->gentle_s, task->max_share);
 	/* The limit of address space includes the size of the files, because they may be mapped
 	 * whole, which costs no memory. */
-	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
+	if (sandbox__seal((unsigned int)fmin(fmax(most_cpu_s(task), 0), MAX_CPU_S) + 1,
 			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +
 				  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
 			  CHILD_OUT_FD))
