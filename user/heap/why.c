@@ -338,14 +338,15 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 		.fn = work_in_child,
 		.ctx = &work,
 		.patience_s = l->options->patience_s,
-		.pace = l->options->freeze_ms ? (struct scan_pace){.hurry = true}
-					      : l->options->pace,
+		.pace = l->options->pace,
 		.max_memory = l->options->max_memory,
 		.waiting = l->options->waiting,
 	};
 	struct scan *scan;
-	int rc = scan__start(l->pid, maps, &task, &scan, err), end;
+	int rc, end;
 
+	task.pace.hurry |= l->options->freeze_ms > 0;
+	rc = scan__start(l->pid, maps, &task, &scan, err);
 	if (rc)
 		return rc;
 	rc = receive(l, scan__stream(scan));
