@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/evenly.h"
 #include "base/vector.h"
 #include "capture/registers.h"
 #include "cli/record_internal.h"
@@ -134,7 +135,7 @@ static void take_blocks(struct asking *a, size_t suspect, size_t n)
 		const struct profile_site *site = &a->profile->sites[s->sites[i].site];
 
 		for (size_t k = 0; k < site->n_blocks; k++, number++)
-			if ((number + 1) * n / s->n_blocks > number * n / s->n_blocks)
+			if (evenly__chosen(number, n, s->n_blocks))
 				a->asked[a->n_asked++] = (struct asked){
 					site->blocks[k].addr, site->blocks[k].size, suspect};
 	}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/evenly.h"
 #include "profile/origins.h"
 
 static void message__reals(struct message *m, int field, const double *values, size_t n)
@@ -96,15 +97,6 @@ static void add_site_why(struct pprof *p, const struct site_why *why)
 	free(holder.bytes);
 }
 
-/* Is the next block one of those that go into the file? */
-static bool choose_block(struct pprof *p)
-{
-	uint64_t i = p->next_block++;
-
-	return p->n_blocks <= ORIGINS_MAX_KNOWN ||
-	       (i + 1) * ORIGINS_MAX_KNOWN / p->n_blocks > i * ORIGINS_MAX_KNOWN / p->n_blocks;
-}
-
 static bool add_blocks(struct pprof *p, const struct profile_site *site)
 {
 	struct message list = {};
@@ -113,7 +105,7 @@ static bool add_blocks(struct pprof *p, const struct profile_site *site)
 	for (size_t i = 0; i < site->n_blocks; i++) {
 		const struct profile_block *block = &site->blocks[i];
 
-		if (!choose_block(p))
+		if (!evenly__chosen(p->next_block++, ORIGINS_MAX_KNOWN, p->n_blocks))
 			continue;
 		message__varint(&list, zigzag((int64_t)(block->addr - before)));
 		message__varint(&list, zigzag((int64_t)block->size));

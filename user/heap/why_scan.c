@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/evenly.h"
 #include "base/search.h"
 #include "base/vector.h"
 #include "heap/scan.h"
@@ -224,7 +225,7 @@ static int judge(struct scanned *s)
 		struct why_path *path = &s->paths[s->n_paths];
 		enum why_verdict verdict;
 		struct block block;
-		uint64_t before = held, share;
+		uint64_t share;
 		int near, err;
 
 		if (!numbers__block(&s->reach.numbers, number, &block))
@@ -234,10 +235,7 @@ static int judge(struct scanned *s)
 		s->sums.chosen_bytes[verdict] += block.size;
 		if (verdict != WHY_HELD)
 			continue;
-		held++;
-		/* is this one of the WHY_MAX_PATHS that are evenly spread over n_held? */
-		if (n_held > WHY_MAX_PATHS &&
-		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
+		if (!evenly__chosen(held++, WHY_MAX_PATHS, n_held))
 			continue;
 		/* A path may use only its share of hops, or no hops would be left for later paths.
 		 * FAR_PATHS of the paths get a large share, to find the holder of a long list,
