@@ -17,10 +17,10 @@ static int compare_known(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n)
+int origins__sampled(const struct profile *profile, struct known_block **ret, size_t *ret_n)
 {
 	struct known_block *known;
-	size_t n = 0, distinct = 0, some;
+	size_t n = 0;
 
 	for (size_t i = 0; i < profile->n_sites; i++)
 		n += profile->sites[i].n_blocks;
@@ -36,8 +36,19 @@ int origins__known(const struct profile *profile, struct known_block **ret, size
 				(struct known_block){site->blocks[k].addr, site->blocks[k].size, i};
 	}
 	qsort(known, n, sizeof(*known), compare_known);
-	/* Windows may have sampled a block and also its successor at the same address. Which of the
-	 * two lives is not known. */
+	*ret = known;
+	*ret_n = n;
+	return 0;
+}
+
+int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n)
+{
+	struct known_block *known;
+	size_t n, distinct = 0, some;
+	int err = origins__sampled(profile, &known, &n);
+
+	if (err)
+		return err;
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i + 1; next < n && known[next].addr == known[i].addr; next++)
 			;

@@ -37,8 +37,13 @@ struct known_block {
 	uint32_t site;	     /* of the profile */
 };
 
-/* The profile's sampled blocks, ascending by address, one for each address. 0 or -ENOMEM. The
+/* All sampled blocks of the profile, ascending by address. Windows may have sampled a block and
+ * also its successor at the same address. Which of the two lives is not known. 0 or -ENOMEM. The
  * caller frees *ret. */
+int origins__sampled(const struct profile *profile, struct known_block **ret, size_t *ret_n);
+
+/* Those of the sampled blocks that have their address for themselves, ascending. If they are more
+ * than ORIGINS_MAX_KNOWN, so many are evenly chosen. 0 or -ENOMEM. The caller frees *ret. */
 int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* Blocks that look as if the same functions had made them. */
