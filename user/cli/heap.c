@@ -99,9 +99,9 @@ static const struct option_row output_rows[] = {
 	 .values = "collapsed pprof svg",
 	 .take = take_format,
 	 .help = "the blocks as stacks: collapsed, pprof or svg",
-	 .man = "All blocks by place (in use or free), C++ class and size. With --stacks: blocks "
-		"in use by the functions that probably made them, and those of which nothing is "
-		"known. So it is with --profile."},
+	 .man = "All blocks by place (in use or free), C++ class and size. With --stacks or "
+		"--profile: blocks in use by the functions that probably made them, and those of "
+		"which nothing is known."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",

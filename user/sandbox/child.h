@@ -45,8 +45,7 @@ struct child_task {
 struct child; /* opaque */
 
 /* Forks a child for the task. The child may use patience_s of CPU time, or the share of it that
- * max_share allows. 0, -ENOMEM, or the error of
- * fork or pipe. */
+ * max_share allows. 0, -ENOMEM, or the error of fork or pipe. */
 int child__start(const struct child_task *task, struct child **ret);
 
 /* Returns the stream of what the child writes. The child owns it. */
