@@ -127,7 +127,7 @@ struct abi_func {
 	/* Each thread has one pool, from which all its blocks are taken: the pool is no
 	 * argument. */
 	__u8 pool_thread;
-	__u8 pad[1];
+	__u8 pooled; /* its blocks end when a pool ends, at the latest; set by user space */
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
@@ -592,11 +592,15 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* calls whose return was awaited; how many of them did return */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
+	/* those of `inner` that were made inside a pool's call. The blocks that they added end by
+	 * calls of their own, which are counted */
+	__u64 inner_of_pools;
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
 	__u64 no_deaths; /* calls of freeing functions that end no block: free(NULL) */
 	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;
+	__u64 pool_takes;		/* calls of functions with abi_func.pooled */
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
@@ -675,6 +679,7 @@ struct abi_outer_call {
 			 * there was none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
+	__u64 wrap_vaddr; /* abi_func.vaddr of this function */
 	/* The last call into a function that is WRAPS_BY_STACK; pool_sp 0: none. */
 	__u64 pool_sp, pool_ret;
 };
@@ -723,7 +728,7 @@ ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_borrower, 16);
-ABI_ASSERT(struct abi_process_cpu, 24 + 136 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 152 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 88);
 ABI_ASSERT(struct abi_verdict, 24);

@@ -146,10 +146,16 @@ static __noinline int forget_call(__u64 sp)
 
 /* Deletes an older entry at sp, which a longjmp or an exception may have left. A call of fn at sp
  * is not recorded now, but its return may be seen. This return must not be taken for the older
- * call's. */
+ * call's. If a pool has jumped to fn, the entry at sp is the pool's, and stays. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
-	if (returns_always || fn->exits || fn->wraps == WRAPS_AWAITED)
+	struct abi_outer_call *outer = NULL;
+
+	if (!returns_always && !fn->exits && fn->wraps != WRAPS_AWAITED)
+		return;
+	if (any_pools && !fn->wraps)
+		outer = last_outer();
+	if (!outer || outer->pool_sp != sp || !is_under_way(sp, outer->pool_ret))
 		forget_call(sp);
 }
 
@@ -277,6 +283,7 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	if (sample->taken && any_pools && !fn->wraps && is_in_pool_call(ctx, &sample->stack)) {
 		sample->taken = 0;
 		count(&cpu->inner, 1);
+		count(&cpu->inner_of_pools, 1);
 	}
 	return 0;
 }
@@ -392,14 +399,23 @@ static __always_inline int enter(struct pt_regs *ctx)
 	near = is_near(&caller, sp);
 	if (near || any_wraps)
 		outer = last_outer();
-	if (is_wrapped(outer, ctx) || (near && is_inner(fn, ctx, size, outer))) {
+	if (is_wrapped(outer, fn, ctx)) {
+		count(&cpu->inner_of_pools, 1);
+		if (fn->role == ROLE_REALLOC && argument(ctx, fn->ptr_arg))
+			count(&cpu->no_births, 1);
 		pass_inner(cpu, fn, sp, outer);
 		return 0;
 	}
+	if (near && is_inner(fn, ctx, size, outer)) {
+		pass_inner(cpu, fn, sp, outer);
+		return 0;
+	}
+	if (fn->pooled)
+		count(&cpu->pool_takes, 1);
 	if (fn->outer)
 		note_outer(fn, ctx, size);
 	if (fn->wraps == WRAPS_AWAITED)
-		note_wrap(ctx);
+		note_wrap(fn, ctx);
 	else if (fn->wraps)
 		note_pool_call(ctx);
 

@@ -86,7 +86,9 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * file, at any depth. The return of the pool's function is therefore always awaited. An exception
  * or longjmp may leave the function without a return, but the stack pointer of a later call shows
  * this. If the later call is made above the function's frame, the frame has been left. If it is
- * made below, the frame's return address has as a rule been overwritten.
+ * made below, the frame's return address has as a rule been overwritten. If a window ends during a
+ * call of the pool's function, its return is not seen either. The function may then be called again
+ * from the same place, at the same stack pointer: this is a new call.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
  * double the cost. So calls inside a call of such a pool are also candidates for samples. Two
@@ -94,18 +96,21 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * last call into the pool is still in its place. Second, this return address is among the first
  * addresses of the sample's stack. */
 
-static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
+static __always_inline bool is_wrapped(struct abi_outer_call *outer, const struct abi_func *fn,
+				       struct pt_regs *ctx)
 {
 	if (!any_wraps || !outer || !outer->wrap_sp)
 		return false;
-	if (PT_REGS_SP(ctx) > outer->wrap_sp || !is_under_way(outer->wrap_sp, outer->wrap_ret)) {
+	if (PT_REGS_SP(ctx) > outer->wrap_sp ||
+	    (PT_REGS_SP(ctx) == outer->wrap_sp && outer->wrap_vaddr == fn->vaddr) ||
+	    !is_under_way(outer->wrap_sp, outer->wrap_ret)) {
 		outer->wrap_sp = 0;
 		return false;
 	}
 	return true;
 }
 
-static __always_inline void note_wrap(struct pt_regs *ctx)
+static __always_inline void note_wrap(const struct abi_func *fn, struct pt_regs *ctx)
 {
 	struct abi_outer_call *outer;
 	__u64 ret;
@@ -116,6 +121,7 @@ static __always_inline void note_wrap(struct pt_regs *ctx)
 		return;
 	outer->wrap_ret = ret;
 	outer->wrap_sp = PT_REGS_SP(ctx);
+	outer->wrap_vaddr = fn->vaddr;
 }
 
 static __noinline int note_pool_call(struct pt_regs *ctx)
@@ -140,7 +146,8 @@ static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_sta
 	const struct abi_stack *stack;
 	__u32 i;
 
-	if (!key || !outer || PT_REGS_SP(ctx) >= outer->pool_sp ||
+	/* a pool that jumps to the allocator leaves its return address where it is */
+	if (!key || !outer || PT_REGS_SP(ctx) > outer->pool_sp ||
 	    !is_under_way(outer->pool_sp, outer->pool_ret))
 		return false;
 	stack = bpf_map_lookup_elem(&stacks, key);

@@ -89,6 +89,26 @@ TRUTH_FN bool truth_await(const char *word)
 	return false;
 }
 
+/* Calls replace() again and again, every millisecond, until the tester says "stop" or a minute is
+ * over. Prints how many blocks it has replaced, by the sum of what replace() returns. */
+TRUTH_FN int truth_replace(size_t (*replace)(void))
+{
+	const struct timespec nap = {0, 1000000};
+	struct pollfd fd = {STDIN_FILENO, POLLIN, 0};
+	time_t end = time(NULL) + 60;
+	size_t n = 0;
+
+	while (time(NULL) < end && poll(&fd, 1, 0) <= 0) {
+		n += replace();
+		nanosleep(&nap, NULL);
+	}
+	truth_await("stop");
+	printf("{\"replaced\": %zu}\n", n);
+	fflush(stdout);
+	truth_await("quit");
+	return truth_exit_status;
+}
+
 /* Must be called first in main, before anything is printed. */
 TRUTH_FN void truth_init(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A memory pool on top of malloc. The truth has the pool's own blocks, not the memory that the pool
- * takes from malloc. */
+ * takes from malloc. With --replace, the program takes one block, gives it back, and so on. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
@@ -109,10 +109,19 @@ NOINLINE static void keep_malloc(void)
 		T_MALLOC(1000 + i);
 }
 
+NOINLINE static size_t replace(void)
+{
+	for (size_t i = 0; i < 200; i++)
+		pool_free(&pool, pool_alloc(&pool, 64));
+	return 200;
+}
+
 int main(int argc, char **argv)
 {
 	truth_init(argc, argv);
 	truth_ready();
+	if (truth_flag(argc, argv, "--replace"))
+		return truth_replace(replace);
 	keep_pool_alloc();
 	keep_pool_get();
 	give_back();

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A stand-in for a CPython without inlined copies of its pool (which -flto makes). It has the same
  * functions, which call others through a table. Blocks of 1 to 512 bytes come from a pool in mapped
- * memory, others from malloc. With --malloc the table names malloc, as with PYTHONMALLOC=malloc. */
+ * memory, others from malloc. With --malloc the table names malloc, as with PYTHONMALLOC=malloc.
+ * Built with -DNAMED, the pool's functions have CPython's names. With --replace, the program
+ * replaces each block by one of the same size. */
 #include <sys/mman.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -185,6 +187,20 @@ NOINLINE static void keep_malloc(void)
 		T_MALLOC(10 + i);
 }
 
+#define REPLACED_BYTES(i) (((i)*37) % 1100 + 1)
+
+NOINLINE static size_t replace(void)
+{
+	static size_t next;
+
+	for (size_t n = 0; n < 200; n++, next = (next + 1) % 2000) {
+		PyObject_Free(blocks[next]);
+		blocks[next] = PyObject_Malloc(REPLACED_BYTES(next) / 3);
+		blocks[next] = PyObject_Realloc(blocks[next], REPLACED_BYTES(next));
+	}
+	return 200;
+}
+
 int main(int argc, char **argv)
 {
 	truth_init(argc, argv);
@@ -194,6 +210,11 @@ int main(int argc, char **argv)
 	if (truth_flag(argc, argv, "--malloc"))
 		object = mem = raw;
 	truth_ready();
+	if (truth_flag(argc, argv, "--replace")) {
+		for (size_t i = 0; i < 2000; i++)
+			blocks[i] = PyObject_Malloc(REPLACED_BYTES(i));
+		return truth_replace(replace);
+	}
 	keep_objects();
 	keep_mem();
 	keep_calloc();

@@ -563,7 +563,10 @@ static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_
 {
 	struct abi_func func = fn->func;
 
+	func.pooled = func.pool_thread; /* the pool ends, followed or not */
 	func.pool_thread = func.pool_thread && r->how.pools;
+	if (func.wraps && !r->how.tables)
+		func.wraps = WRAPS_AWAITED;
 	return func;
 }
 

@@ -114,6 +114,9 @@ struct alloc_how {
 	 * of a pool's functions into their callers, the copies are searched for; there may be
 	 * hundreds */
 	bool copies;
+	/* stacks follow unwind tables. If not, they are too short to show that a call was made
+	 * inside a pool's call, so the returns of such pools are awaited */
+	bool tables;
 	/* the ends of pools are followed. If not, pools that can end all their blocks at once are
 	 * not searched for */
 	bool pools;

@@ -258,10 +258,10 @@ static const struct alloc_function mi_functions[] = {
  * come from malloc. Calls of malloc inside these functions are not counted, so each block counts
  * once. Calls of the domain "raw" (PyMem_RawMalloc) are counted as calls of malloc. */
 #define PYTHON_DOMAIN(p)                                                                           \
-	{p "Malloc", ALLOC(.size_arg = 1, .wraps = WRAPS_AWAITED)},                                \
-		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = WRAPS_AWAITED)},        \
+	{p "Malloc", ALLOC(.size_arg = 1, .wraps = WRAPS_BY_STACK)},                               \
+		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = WRAPS_BY_STACK)},       \
 		{p "Realloc",                                                                      \
-		 {.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .wraps = WRAPS_AWAITED}},     \
+		 {.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .wraps = WRAPS_BY_STACK}},    \
 	{                                                                                          \
 		p "Free", FREE                                                                     \
 	}

@@ -531,7 +531,7 @@ static char *read_exe(pid_t pid)
 static int begin_search(struct search *s, struct alloc_files *files, struct alloc_files **own)
 {
 	if (!files) {
-		if (alloc_files__new(NULL, &(struct alloc_how){.pools = true}, own))
+		if (alloc_files__new(NULL, &(struct alloc_how){.tables = true, .pools = true}, own))
 			return -ENOMEM;
 		files = *own;
 	}
@@ -625,7 +625,7 @@ int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct
 	const struct alloc_file *file;
 	int rc;
 
-	if (alloc_files__new(NULL, &(struct alloc_how){.pools = true}, &files))
+	if (alloc_files__new(NULL, &(struct alloc_how){.tables = true, .pools = true}, &files))
 		return error__set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < maps->n; i++) {
 		const struct map_entry *entry = &maps->entries[i];

@@ -591,6 +591,8 @@ uint64_t capture__free_calls(const struct abi_process_cpu *counters)
 
 int64_t capture__net_blocks(const struct abi_process_cpu *counters)
 {
-	return (int64_t)(capture__alloc_calls(counters) - counters->no_births) -
-	       (int64_t)(capture__free_calls(counters) - counters->no_deaths);
+	uint64_t births =
+		capture__alloc_calls(counters) + counters->inner_of_pools - counters->no_births;
+
+	return (int64_t)births - (int64_t)(capture__free_calls(counters) - counters->no_deaths);
 }

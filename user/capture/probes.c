@@ -358,6 +358,7 @@ static int register_func(struct capture *c, int object, const struct alloc_point
 	funcs[place].marker = (uint16_t)marker;
 	funcs[place].object = (uint8_t)object;
 	funcs[place].cost = capture__cost_of(point);
+	funcs[place].pooled |= point->func.pool_arg || point->func.pool_word;
 	if (point->func.wraps == WRAPS_AWAITED)
 		c->skel->bss->any_wraps = 1;
 	else if (point->func.wraps)

@@ -28,9 +28,11 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->armed += one->armed;
 		ret->returned += one->returned;
 		ret->inner += one->inner;
+		ret->inner_of_pools += one->inner_of_pools;
 		ret->no_births += one->no_births;
 		ret->no_deaths += one->no_deaths;
 		ret->pool_ends += one->pool_ends;
+		ret->pool_takes += one->pool_takes;
 		ret->alloc_bytes += one->alloc_bytes;
 		ret->freed_bytes += one->freed_bytes;
 		ret->region_calls += one->region_calls;

@@ -40,7 +40,7 @@ struct survivors_window {
 	uint64_t allocs;	   /* calls in it that allocated */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool bulk;	 /* pools ended in the window, and net_blocks does not count their blocks */
+	bool bulk;	 /* net_blocks is not known: blocks end with their pools, uncounted */
 	bool continuous; /* a stretch of continuous tracing: stands only for itself */
 };
 

@@ -66,7 +66,6 @@ static void note_calls(struct budget *b, const struct target *t)
 {
 	b->open_allocs = t->alloc_calls;
 	b->open_net_blocks = capture__net_blocks(&t->counters);
-	b->open_pool_ends = t->counters.pool_ends;
 }
 
 void books__opened(struct session *s, struct target *t)
@@ -87,20 +86,6 @@ static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 	const struct target *t = ctx;
 
 	return memory__read_all(t->info.pid, reads, n);
-}
-
-/* Has the target pools that end all their blocks at once? How many blocks such a pool ends is not
- * known. */
-static bool has_pools(const struct target *t)
-{
-	for (size_t i = 0; t->allocators && i < t->allocators->n; i++) {
-		const struct allocator *a = t->allocators->list[i];
-
-		for (size_t k = 0; k < a->n_points; k++)
-			if (a->points[k].func.role >= ROLE_POOL_END)
-				return true;
-	}
-	return false;
 }
 
 /* Gives the target's live blocks to its ledger. live: sorted. */
@@ -131,8 +116,9 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
-	/* A target that samples itself reports samples, not blocks. */
-	window.bulk = t->counters.pool_ends != b->open_pool_ends || has_pools(t) ||
+	/* How many blocks a pool ends is not known. A target that samples itself reports samples,
+	 * not blocks. */
+	window.bulk = t->counters.pool_takes || t->counters.pool_ends ||
 		      (t->allocators && allocators__are_reported(t->allocators));
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
 			       blocks, found, read_memory, t);

@@ -35,7 +35,6 @@ struct budget {
 	uint64_t begin_lent_ns;
 	uint64_t open_allocs;	 /* total when the window began: calls that allocated */
 	int64_t open_net_blocks; /* total when the window began: blocks allocated minus freed */
-	uint64_t open_pool_ends; /* total when the window began: pools that ended */
 	/* The present window is, or became, continuous tracing. What it saw is then not used as a
 	 * sample of other times. */
 	bool stretch;

@@ -163,6 +163,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 				  process__why(rc));
 	how = (struct alloc_how){.no_returns = features__seccomp_kills() || dies_by_returns(pid),
 				 .copies = can_probe_copies(options->kind),
+				 .tables = features__tables(),
 				 .pools = features__tables(),
 				 .markers = !options->n_extra};
 	rc = alloc_files__new(NULL, &how, &files);
@@ -528,6 +529,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	how = (struct alloc_how){.no_returns = s->no_returns[0],
 				 .copies = !s->everywhere && can_probe_copies(capture_options.kind),
+				 .tables = features__tables(),
 				 /* in windows, figures of pools whose blocks all end at once are
 				  * wrong */
 				 .pools = features__tables() && !(s->max_overhead > 0),
