@@ -25,11 +25,11 @@
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
 
-double balance__footprint(double size)
+double balance__footprint(double size, double header)
 {
-	double chunk = ceil((fmax(size, 0) + 8) / 16) * 16;
+	double chunk = ceil((fmax(size, 0) + header) / 16) * 16;
 
-	return fmax(chunk, 32);
+	return fmax(chunk, header > 0 ? 32 : 16);
 }
 
 /* Returns the memory that a stack's blocks take, divided by the size that was asked for. */
@@ -37,7 +37,7 @@ static double overhead(const struct windowed_result *r)
 {
 	double size = r->alloc_objects > 0 ? r->alloc_bytes / r->alloc_objects : 0;
 
-	return size >= 1 ? balance__footprint(size) / size : 1;
+	return size >= 1 ? balance__footprint(size, r->header) / size : 1;
 }
 
 /* Estimates the growth of all stacks together if the clock's factor is `scale`: bytes of memory per

@@ -88,9 +88,11 @@
 
 #define BALANCE_GRID 13
 
-/* Bytes of memory that a block of size bytes takes, with glibc's header and rounding. Other
- * allocators need about as much. */
-double balance__footprint(double size);
+/* Bytes of memory that a block of size bytes takes. header: bytes that its allocator keeps in front
+ * of each block (glibc: 8, and a block takes 32 bytes at least). Without a header, a block takes a
+ * multiple of 16 bytes, as in pymalloc. (Large blocks of jemalloc, tcmalloc and mimalloc may take a
+ * fifth more.) */
+double balance__footprint(double size, double header);
 
 /* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.
  * anon: growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL

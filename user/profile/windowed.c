@@ -746,6 +746,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		alloc[g] = all[g].alloc;
 	}
 	ret->by = c.survival.by;
+	ret->header = stack->header;
 	ret->live_bytes = all[0].live;
 	ret->alloc_bytes = all[0].alloc;
 	ret->live_objects = live_objects(&c, bytes > 0 ? objects / bytes : 0);

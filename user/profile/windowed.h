@@ -154,6 +154,7 @@ struct windowed_stack {
 	/* share of the stack's bytes that is in blocks of no more than a page (RESIDENT in
 	 * balance.h) */
 	double small;
+	double header; /* bytes in front of each block: balance__footprint() */
 	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: the other evidence is known to be wrong */
 	enum survival_evidence believed;
 };
@@ -214,6 +215,7 @@ struct windowed_result {
 			     * windows */
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
+	double header; /* the stack's */
 	struct growth growth;
 	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
 	/* live memory is known from continuous stretches, which have most of the samples and cover

@@ -85,6 +85,24 @@ void allocators_own__mark_sites(const struct build *b, struct profile *p)
 	}
 }
 
+double allocators_own__header(const struct build *b, const struct profile *p,
+			      const struct abi_stack_key *key)
+{
+	const struct allocators *allocators = b->target->allocators;
+	const struct abi_stack *stack =
+		b->drain ? snapshot__find_stack(&b->drain->stacks, key) : NULL;
+
+	for (size_t m = 0; allocators && stack && stack->n && m < p->n_mappings; m++) {
+		if (stack->ip[0] <= p->mappings[m].start || stack->ip[0] > p->mappings[m].end)
+			continue;
+		for (size_t a = 0; a < allocators->n; a++)
+			if (allocators->list[a]->object.header &&
+			    file_id__equal(&allocators->list[a]->file, &p->mappings[m].file))
+				return 8;
+	}
+	return 0;
+}
+
 /* Does a frame of the stack of this site of the book lie in a traced allocator? The profile's
  * mappings are sorted. */
 static bool is_allocators_stack(const struct build *b, const struct profile *p, size_t site)

@@ -12,6 +12,11 @@
  * names. */
 void allocators_own__mark_sites(const struct build *build, struct profile *profile);
 
+/* Returns how many bytes the allocator of a stack's blocks keeps in front of each: 8 (glibc) or 0.
+ * profile: has its mappings; need not be sorted. */
+double allocators_own__header(const struct build *build, const struct profile *profile,
+			      const struct abi_stack_key *stack);
+
 /* Marks the pieces of the resident set that belong to the heap. profile: of regions, sorted. */
 void allocators_own__mark_pieces(const struct build *build, const struct profile *profile);
 

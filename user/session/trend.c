@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "capture/snapshot.h"
 #include "profile/balance.h"
+#include "session/allocators_own.h"
 
 /* A limit for survival to twice an age, divided by survival to that age. If this quotient is at
  * least FLAT, blocks are assumed not to die any more. (FLAT is below 1 because the allocated bytes
@@ -24,6 +25,7 @@ double trend__weight(const struct abi_live *block)
 struct rows {
 	struct growth_segment (*at)[SERIES_SEGMENTS];
 	double *quantum;
+	double *header; /* bytes in front of each block of the site */
 	size_t n_segments;
 	uint64_t start_ns, end_ns; /* what the segments cover */
 	/* sizes of the blocks that were counted; footprint: with what the allocator adds to each */
@@ -116,7 +118,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 		rows->at[site][SERIES_SEGMENTS - 1 - slice].bytes += bytes;
 		rows->bytes += bytes;
 		rows->footprint += bytes / (double)(held->size ? held->size : 1) *
-				   balance__footprint((double)held->size);
+				   balance__footprint((double)held->size, rows->header[site]);
 	}
 }
 
@@ -151,7 +153,7 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 			double size = (double)site->alloc_bytes / objects;
 
 			rows->bytes += held;
-			rows->footprint += held / size * balance__footprint(size);
+			rows->footprint += held / size * balance__footprint(size, rows->header[i]);
 		}
 		rows->quantum[i] = quantum_of(b, site);
 	}
@@ -255,14 +257,17 @@ static void allow_for_excess(struct profile *p, const struct process_sites *site
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
-	_cleanup_free_ double *quantum = NULL;
+	_cleanup_free_ double *quantum = NULL, *header = NULL;
 	struct rows rows = {};
 	double rounding;
 
 	at = rows.at = calloc(sites->n + 1, sizeof(*rows.at));
 	quantum = rows.quantum = calloc(sites->n + 1, sizeof(*quantum));
-	if (!at || !quantum)
+	header = rows.header = calloc(sites->n + 1, sizeof(*header));
+	if (!at || !quantum || !header)
 		return -ENOMEM;
+	for (size_t i = 0; i < sites->n; i++)
+		header[i] = allocators_own__header(b, p, &sites->keys[i].stack);
 	if (b->series)
 		rows_of_series(b, sites, &rows);
 	else if (b->end_ns > b->begin_ns)

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/search.h"
 #include "profile/balance.h"
+#include "session/allocators_own.h"
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
@@ -291,6 +292,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			.alike = stack->alike,
 			.missed = stack->missed,
 			.small = stack->sized > 0 ? stack->small / stack->sized : 0,
+			.header = allocators_own__header(b, p, &sites->keys[i].stack),
 		};
 		stacks[i] = &room[i];
 	}

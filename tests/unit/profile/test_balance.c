@@ -63,7 +63,7 @@ static void test_common_error(void **state)
 static void test_growth_of_memory_sets_the_clock(void **state)
 {
 	const struct life forever = {0, 1};
-	const double rate = RATE * balance__footprint(SIZE) / SIZE;
+	const double rate = RATE * balance__footprint(SIZE, 0) / SIZE;
 
 	(void)state;
 	for (double k = 0.6; k < 1.5; k += 0.2) {
@@ -211,7 +211,7 @@ static void test_who_is_unsure_gives(void **state)
  * both intervals do not change. */
 static void test_growth_is_of_the_process(void **state)
 {
-	const double memory = balance__footprint(SIZE) / SIZE, anon = RATE * memory;
+	const double memory = balance__footprint(SIZE, 0) / SIZE, anon = RATE * memory;
 	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
 	struct sim sure, unsure;
 	struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
@@ -255,7 +255,7 @@ static void test_leaks_by_the_wall_clock(void **state)
 {
 	const struct life forever = {0, 1};
 	const double ratio = 8, hidden = 20, fast_rate = RATE / hidden,
-		     memory = balance__footprint(SIZE) / SIZE;
+		     memory = balance__footprint(SIZE, 0) / SIZE;
 	const double anon = fast_rate * (1 + 1 / ratio) * memory;
 	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
 	struct sim fast, slow;
@@ -466,6 +466,40 @@ static void test_what_is_held_needs_no_growth(void **state)
 	assert_true(sqrt(r.live_variance) < 0.05 * sum);
 }
 
+/* glibc's request2size() of malloc.c; size classes of CPython's obmalloc.c. */
+static void test_footprint(void **state)
+{
+	(void)state;
+	assert_near(balance__footprint(1, 8), 32, 0);
+	assert_near(balance__footprint(24, 8), 32, 0);
+	assert_near(balance__footprint(25, 8), 48, 0);
+	assert_near(balance__footprint(200, 8), 208, 0);
+	assert_near(balance__footprint(1, 0), 16, 0);
+	assert_near(balance__footprint(16, 0), 16, 0);
+	assert_near(balance__footprint(17, 0), 32, 0);
+	assert_near(balance__footprint(512, 0), 512, 0);
+}
+
+/* A process grows by as much as its stack's blocks take. Blocks with a header take more, so fewer
+ * of these blocks are live. */
+static void test_headers_take_memory(void **state)
+{
+	const struct life forever = {0, 1};
+	double with, without, common, rate = RATE * balance__footprint(SIZE, 0) / SIZE;
+	struct growth anon = {rate, 0.98 * rate, 1.02 * rate};
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = RATE / SIZE;
+	show(&s, &forever, 0);
+	s.run.clock_error = 0.8;
+	balanced(&s, 1, anon, &without, &common);
+	s.stack.header = SIZE;
+	balanced(&s, 1, anon, &with, &common);
+	assert_true(with < 0.8 * without);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -485,6 +519,8 @@ int main(void)
 		cmocka_unit_test(test_ends_by_work),
 		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
 		cmocka_unit_test(test_what_is_held_needs_no_growth),
+		cmocka_unit_test(test_footprint),
+		cmocka_unit_test(test_headers_take_memory),
 	};
 
 	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);
