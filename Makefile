@@ -275,8 +275,9 @@ CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static
 	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro \
 	lld_static_pie mold mold_shared)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
-	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
-	standin_glibc.so churn_new churn_pool churn_rjem held_static holders_lsan lost_ways_lsan
+	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped truth_alloc_python_named \
+	standin_google.so standin_glibc.so churn_new churn_pool churn_rjem held_static \
+	holders_lsan lost_ways_lsan
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large \
 	$(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
@@ -387,6 +388,10 @@ $(B)/progs/standin.o: tests/progs/standin.cc
 $(B)/progs/truth_alloc_google: tests/progs/truth_alloc_cxx.cc $(B)/progs/standin.o
 	$(say) CXX $@
 	$(Q)$(CXX) $(PROG_CFLAGS) $^ -o $@
+
+$(B)/progs/truth_alloc_python_named: tests/progs/truth_alloc_python.c $(wildcard tests/progs/*.h)
+	$(say) CC $@
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DNAMED -foptimize-sibling-calls $< -o $@
 
 $(B)/progs/truth_alloc_google_stripped: $(B)/progs/truth_alloc_google
 	$(say) STRIP $@

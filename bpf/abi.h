@@ -106,10 +106,12 @@ struct abi_func {
 	__u8 size_arg;
 	__u8 count_arg; /* size is size_arg * count_arg, checked for overflow */
 	__u8 ptr_arg;
-	__u8 out_arg;  /* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 cost;     /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
-	__u8 object;   /* index of its allocator's struct abi_object */
-	__u8 outer;    /* may hand the call over to another probed function: OUTER_... */
+	__u8 out_arg; /* posix_memalign: where the result is stored, valid when rax is 0 */
+	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
+	__u8 object;  /* index of its allocator's struct abi_object */
+	/* OUTER_...: it may hand the call over to another probed function. For a function that
+	 * frees: such a function may call it */
+	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
 			* succeeded if rax is at least the size asked for */

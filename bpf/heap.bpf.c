@@ -661,6 +661,12 @@ int heap_free(struct pt_regs *ctx)
 		return 0;
 	addr = argument(ctx, fn->ptr_arg);
 	if (fn->role == ROLE_FREE && addr) {
+		if (fn->outer && is_near(&caller, PT_REGS_SP(ctx))) {
+			const struct abi_outer_call *outer = last_outer();
+
+			if (outer && is_inner(fn, ctx, outer->size, outer))
+				count(&cpu->no_deaths, 1);
+		}
 		if (live_may_hold(caller.process, addr))
 			free_tracked(cpu, addr);
 		return 0;

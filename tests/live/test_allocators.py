@@ -13,7 +13,7 @@ from harness import (PATIENCE_S, PROGS, NotRunnable, Target, Tracer, by_function
                      expect_equal, expect_words, kinds, losses, memtrace, need_tool, place,
                      read_line, start, test, test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
-from test_python import DEBIAN_11, DEBIAN_13
+from test_python import DEBIAN_11, DEBIAN_13, other_pythons
 from test_sampled import Series
 from test_truth import check_calls, check_exact
 
@@ -377,8 +377,9 @@ def alloc_pool_unnamed():
 def alloc_python(kind):
     """A stand-in for Python's pool. Each block counts once, whether it comes from the pool or from
     malloc."""
-    for script in ((), ("--malloc",)):
-        truth, profile, _ = trace_script(kind, "truth_alloc_python", *script)
+    for program, script in (("truth_alloc_python", ()), ("truth_alloc_python", ("--malloc",)),
+                            ("truth_alloc_python_named", ())):
+        truth, profile, _ = trace_script(kind, program, *script)
         check_functions(truth, profile)
         expect_equal((losses(profile), profile.get("refused")), ({}, None),
                      "losses, and what is not seen")
@@ -420,7 +421,8 @@ def trace_python(kind, command, setting):
             open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S",
             "python3 waits")
         tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off",
-                                            "--json", "-f", "none", "--probe-kind", kind))
+                                            "--json", "-f", "none",
+                                            *(["--probe-kind", kind] if kind else [])))
         print(file=target.stdin, flush=True)
         blocks = int(read_line(target, target.stdout))
         return tracer.stop(), blocks
@@ -473,6 +475,23 @@ def alloc_python_copied_debian_13(kind):
     if not os.path.exists(DEBIAN_13):
         raise NotRunnable(f"{DEBIAN_13} is not there: scripts/fetch-libcs build/libcs")
     check_pool(kind, "chroot", DEBIAN_13, "/usr/bin/python3.13")
+
+
+@test(beside=True, long=True)
+def alloc_python_others():
+    """The same for Pythons that have no such copies, and call the pool's functions. With
+    PYTHONMALLOC=debug, Python's own functions return other addresses than those of the pool."""
+    said = []
+    for version, path in sorted(other_pythons().items()):
+        for setting in ("pymalloc", "debug"):
+            result, blocks = trace_python(None, [path], setting)
+            profile = result.json()
+            expect_equal((losses(profile), profile.get("refused")), ({}, None),
+                         f"{version}: losses, and what is not seen")
+            expect(20000 <= blocks <= profile["live_objects"] <= blocks + 50, version, setting,
+                   "blocks, of", blocks, profile["live_objects"])
+            said.append(f"{version}: {profile['live_objects']} of {blocks}")
+    return "; ".join(said) or "no other Python is here"
 
 
 @test(beside=True)

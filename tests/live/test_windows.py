@@ -151,7 +151,8 @@ def windows_of_pools():
     window sees the pool's calls all the same. In each window as many blocks end as begin, although
     blocks that Python's pool takes from malloc are freed twice: by the pool, and by free."""
     said = []
-    for program, options in (("truth_alloc_pool", POOL), ("truth_alloc_python", ())):
+    for program, options in (("truth_alloc_pool", POOL), ("truth_alloc_python", ()),
+                             ("truth_alloc_python_named", ())):
         with Endless(program, "--replace") as target:
             def trace(seconds, limit):
                 return memtrace("-p", target.pid, "-d", seconds, "--max-overhead", limit, "--json",

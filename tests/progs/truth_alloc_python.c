@@ -9,6 +9,13 @@
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
+#ifdef NAMED
+#define pool_malloc  _PyObject_Malloc
+#define pool_calloc  _PyObject_Calloc
+#define pool_realloc _PyObject_Realloc
+#define pool_free    _PyObject_Free
+#endif
+
 #define MOST	   512
 #define ARENA	   (8u << 20)
 #define EXPORT(fn) __attribute__((noipa)) fn
@@ -49,7 +56,7 @@ static void raw_free(void *ctx, void *p)
 }
 
 /* The 16 bytes before each block contain the number of its list. */
-static void *pool_malloc(void *ctx, size_t size)
+NOINLINE static void *pool_malloc(void *ctx, size_t size)
 {
 	size_t list = (size + 15) / 16;
 	void *block;
@@ -69,14 +76,14 @@ static void *pool_malloc(void *ctx, size_t size)
 	return block;
 }
 
-static void *pool_calloc(void *ctx, size_t n, size_t size)
+NOINLINE static void *pool_calloc(void *ctx, size_t n, size_t size)
 {
 	void *block = pool_malloc(ctx, n * size);
 
 	return block ? memset(block, 0, n * size) : NULL;
 }
 
-static void pool_free(void *ctx, void *p)
+NOINLINE static void pool_free(void *ctx, void *p)
 {
 	size_t list;
 
@@ -89,7 +96,7 @@ static void pool_free(void *ctx, void *p)
 	freed[list] = p;
 }
 
-static void *pool_realloc(void *ctx, void *p, size_t size)
+NOINLINE static void *pool_realloc(void *ctx, void *p, size_t size)
 {
 	size_t room;
 	void *block;

@@ -233,13 +233,15 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Freeing functions need no inner calls: a block that is freed twice is recorded
-		 * once. And a function that makes a pool is called from everywhere. */
+		 * once. (Those with `outer` are recognized by the outer functions.) And a function
+		 * that makes a pool is called from everywhere. */
 		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
 			o->n_inner += n < room ? n : room;
 		}
-		if (func->outer && r->sizes[i] && o->n_outer < ABI_MAX_OUTER)
+		if (func->outer && !abi_role__frees(func->role) && r->sizes[i] &&
+		    o->n_outer < ABI_MAX_OUTER)
 			o->outer[o->n_outer++] =
 				(struct abi_range){func->vaddr, func->vaddr + r->sizes[i]};
 	}
@@ -392,7 +394,7 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 
 struct parts {
 	const struct alloc_reader *r;
-	const struct alloc_family *family;
+	const struct alloc_function *functions; /* of the pool */
 	size_t n;
 };
 
@@ -401,7 +403,7 @@ static bool is_in_pool(const struct parts *p, uint64_t vaddr)
 {
 	struct elf_symbol symbol;
 
-	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++)
+	for (const struct alloc_function *fn = p->functions; fn->name; fn++)
 		if (!elf_image__find_function(p->r->image, fn->name, &symbol) &&
 		    vaddr - symbol.vaddr <= symbol.size)
 			return true;
@@ -421,7 +423,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 	/* a ".cold" part is never called, and only its own function jumps there */
 	if (!symbol->name[len] || strstr(symbol->name + len, ".cold"))
 		return 0;
-	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++) {
+	for (const struct alloc_function *fn = p->functions; fn->name; fn++) {
 		if (strlen(fn->name) != len || memcmp(fn->name, symbol->name, len) != 0)
 			continue;
 		/* the symbol is another name of the whole function, such as palloc.localalias */
@@ -442,9 +444,9 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
  * a separate function of the rest (palloc.part.0), which the copies call, or it makes a variant of
  * the function (palloc.constprop.0). Copies of whole functions leave no such trace. A file without
  * symbols does not show it. */
-static bool has_called_parts(const struct alloc_reader *r, const struct alloc_family *f)
+static bool has_called_parts(const struct alloc_reader *r, const struct alloc_function *functions)
 {
-	struct parts parts = {.r = r, .family = f};
+	struct parts parts = {.r = r, .functions = functions};
 
 	return elf_image__each_function(r->image, judge_part, &parts);
 }
@@ -534,7 +536,7 @@ static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 	if (f->home == HOME_METHODS)
 		return 1;
 	if (f->home != HOME_LANGUAGE) {
-		if (are_called(r, f) && !has_called_parts(r, f))
+		if (are_called(r, f) && !has_called_parts(r, f->functions[0]))
 			return 1;
 		file->copied = f->name;
 		return 0;
@@ -550,6 +552,18 @@ static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 		return 1;
 	note_shift(r);
 	return add_copies(r, f);
+}
+
+/* Returns the list of a language's functions that are to be probed. */
+static size_t list_of(const struct alloc_reader *r, const struct alloc_family *f)
+{
+	struct elf_symbol symbol;
+
+	for (const struct alloc_function *fn = f->functions[1]; fn->name; fn++)
+		if (elf_image__find_function(r->image, fn->name, &symbol) ||
+		    symbol.type != STT_FUNC)
+			return 0;
+	return !has_called_parts(r, f->functions[1]);
 }
 
 static bool ends_at_once(const struct alloc_family *f)
@@ -588,6 +602,28 @@ static void begin_request_pool(struct alloc_reader *r)
 	note_shift(r);
 }
 
+/* Offers the functions of one list of the family that the file has. claimed: by the name's number,
+ * those that an earlier list or family has offered. 0 or -ENOMEM. */
+static int add_list(struct alloc_reader *r, const struct alloc_family *f,
+		    const struct alloc_function *list, bool *claimed)
+{
+	int rc = 0;
+
+	for (const struct alloc_function *fn = list; fn->name && !rc; fn++) {
+		size_t i = alloc_names__find(r->names, fn->name);
+		const struct abi_func func = func_in(r, fn);
+		struct elf_symbol symbol;
+
+		if (i == SIZE_MAX || !r->file->defines[i] || claimed[i] || is_left_out(r, f, fn) ||
+		    elf_image__find_function(r->image, fn->name, &symbol) ||
+		    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
+			continue;
+		claimed[i] = true;
+		rc = alloc_reader__add_offer(r, i, fn->name, &func, &symbol);
+	}
+	return rc;
+}
+
 static int add_families(struct alloc_reader *r)
 {
 	bool claimed[ALLOC_MAX_NAMES] = {};
@@ -612,21 +648,11 @@ static int add_families(struct alloc_reader *r)
 			f->home == HOME_METHODS || (f->home == HOME_LIBC && r->file->shared);
 		if (f->home == HOME_REQUEST)
 			begin_request_pool(r);
-		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
-			for (const struct alloc_function *fn = f->functions[l]; fn->name && !rc;
-			     fn++) {
-				size_t i = alloc_names__find(r->names, fn->name);
-				const struct abi_func func = func_in(r, fn);
-				struct elf_symbol symbol;
-
-				if (i == SIZE_MAX || !r->file->defines[i] || claimed[i] ||
-				    is_left_out(r, f, fn) ||
-				    elf_image__find_function(r->image, fn->name, &symbol) ||
-				    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
-					continue;
-				claimed[i] = true;
-				rc = alloc_reader__add_offer(r, i, fn->name, &func, &symbol);
-			}
+		if (f->home == HOME_LANGUAGE)
+			rc = add_list(r, f, f->functions[list_of(r, f)], claimed);
+		for (size_t l = 0;
+		     f->home != HOME_LANGUAGE && l < ALLOC_MAX_LISTS && f->functions[l] && !rc; l++)
+			rc = add_list(r, f, f->functions[l], claimed);
 		rc = end_part(r) ?: rc;
 	}
 	return rc;

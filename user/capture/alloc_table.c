@@ -272,6 +272,24 @@ static const struct alloc_function python_functions[] = {
 	{},
 };
 
+/* The functions of pymalloc itself, to which both domains pass their calls on, with a context as
+ * first argument. Their first instructions can be emulated. Those of PyObject_Free are
+ * single-stepped, which takes eight times as long. _PyObject_Realloc and _PyObject_Calloc may call
+ * the other ones. */
+static const struct alloc_function pymalloc_functions[] = {
+	{"_PyObject_Malloc", ALLOC(.size_arg = 2, .wraps = WRAPS_BY_STACK)},
+	{"_PyObject_Calloc",
+	 ALLOC(.size_arg = 3, .count_arg = 2, .outer = OUTER_DIRECT, .wraps = WRAPS_BY_STACK)},
+	{"_PyObject_Realloc",
+	 {.role = ROLE_REALLOC,
+	  .ptr_arg = 2,
+	  .size_arg = 3,
+	  .outer = OUTER_DIRECT,
+	  .wraps = WRAPS_BY_STACK}},
+	{"_PyObject_Free", {.role = ROLE_FREE, .ptr_arg = 2, .outer = OUTER_DIRECT}},
+	{},
+};
+
 /* Functions of pools that can end all their blocks at once. `own`: the bytes of the pool itself. */
 #define POOL_NEW(...) ALLOC(.wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define POOL_END                                                                                   \
@@ -433,7 +451,7 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 * libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
-	{"pymalloc", {"PyObject_Malloc"}, {python_functions}, HOME_LANGUAGE},
+	{"pymalloc", {"PyObject_Malloc"}, {python_functions, pymalloc_functions}, HOME_LANGUAGE},
 	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* gone in 16 */
 	{"postgres", {"AllocSetGetChunkContext"}, {postgres16_functions}, HOME_METHODS},
 	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},

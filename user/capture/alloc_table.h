@@ -34,8 +34,9 @@ enum alloc_home {
 	/* PHP's pool. It takes its memory from the kernel: if it is not probed, its blocks are in
 	 * no figure. Each thread has one such pool, and all its blocks end with the request */
 	HOME_REQUEST,
-	/* a language's pool; each of its functions passes its calls on through a pointer
-	 * (elf/forward.h) */
+	/* a language's pool; each function of its first list passes its calls on through a pointer
+	 * (elf/forward.h), to the functions of the second list. If the file names all of these,
+	 * they are probed instead */
 	HOME_LANGUAGE,
 };
 
