@@ -268,6 +268,7 @@ static int take_rows(pid_t pid, const struct why *why, const struct why_makers *
 			return err;
 	}
 	report->followed = why->n_paths;
+	report->losses[WHY_LOSS_SYMBOLS] = variables__unread(variables);
 	return 0;
 }
 

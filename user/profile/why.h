@@ -27,7 +27,8 @@
 	X(UNSETTLED, "not_settled")                                                                \
 	X(LATE, "late_pointers_left_out")                                                          \
 	X(BEYOND, "unreached_beyond")                                                              \
-	X(NO_PATH, "paths_too_long")
+	X(NO_PATH, "paths_too_long")                                                               \
+	X(SYMBOLS, "symbols_unread")
 
 enum why_loss {
 #define WHY_MEMBER(member, name) WHY_LOSS_##member,

@@ -24,8 +24,9 @@ struct variables {
 	int root_fd;
 	struct variables_file files[MAX_FILES];
 	size_t n_files;
-	size_t n_rows; /* of all tables */
-	char *name;    /* the last name that was returned */
+	size_t n_beyond; /* look-ups in files that are more than MAX_FILES */
+	size_t n_rows;	 /* of all tables */
+	char *name;	 /* the last name that was returned */
 };
 
 int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiting *waiting,
@@ -63,6 +64,15 @@ void variables__free(struct variables *variables)
 		close(variables->root_fd);
 	free(variables->name);
 	free(variables);
+}
+
+size_t variables__unread(const struct variables *variables)
+{
+	size_t n = variables->n_beyond;
+
+	for (size_t i = 0; i < variables->n_files; i++)
+		n += variables->files[i].failed;
+	return n;
 }
 
 /* The mapping of the file to whose data addr belongs: addr's own mapping or, for bss, the one
@@ -103,8 +113,9 @@ static void open_file(struct variables *variables, const struct map_entry *entry
 {
 	int fd = maps__open_file(variables->pid, entry);
 
-	if (fd < 0 || binaries__add(variables->binaries, &entry->file, fd, variables->root_fd,
-				    entry->path, &file->binary))
+	file->failed = fd < 0 || binaries__add(variables->binaries, &entry->file, fd,
+					       variables->root_fd, entry->path, &file->binary);
+	if (file->failed)
 		file->binary = NULL;
 	if (file->binary && !file->binary->image)
 		file->binary = NULL;
@@ -120,8 +131,10 @@ struct variables_file *variables__find_file(struct variables *variables,
 	for (size_t i = 0; i < variables->n_files; i++)
 		if (file_id__equal(&variables->files[i].id, &entry->file))
 			return &variables->files[i];
-	if (variables->n_files == MAX_FILES)
+	if (variables->n_files == MAX_FILES) {
+		variables->n_beyond++;
 		return NULL;
+	}
 	file = &variables->files[variables->n_files++];
 	*file = (struct variables_file){.id = entry->file, .path = entry->path};
 	open_file(variables, entry, file);
@@ -134,12 +147,16 @@ int variables__find_symbol(struct variables *variables, struct variables_file *f
 {
 	struct binary *binary = file->binary;
 	const char *symbol;
+	int rc;
 
 	*ret_name = NULL;
-	if (!file->tried[kind] && binary &&
-	    symtab__open(binary->fd, &binary->debug_fd, kind, PATIENCE_S, variables->waiting,
-			 &file->symtabs[kind]) == -ENOMEM)
-		return -ENOMEM;
+	if (!file->tried[kind] && binary) {
+		rc = symtab__open(binary->fd, &binary->debug_fd, kind, PATIENCE_S,
+				  variables->waiting, &file->symtabs[kind]);
+		if (rc == -ENOMEM)
+			return rc;
+		file->failed = file->failed || (rc && rc != -ENOEXEC);
+	}
 	file->tried[kind] = true;
 	symbol = file->symtabs[kind] ? symtab__find(file->symtabs[kind], vaddr, ret_start) : NULL;
 	if (!symbol)

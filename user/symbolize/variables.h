@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_SYMBOLIZE_VARIABLES_H
 #define MEMTRACE_SYMBOLIZE_VARIABLES_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,6 +27,11 @@ struct variable {
 int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiting *waiting,
 		   struct variables **ret);
 void variables__free(struct variables *variables);
+
+/* Returns the number of files that were needed so far and could not be read, or whose symbols could
+ * not be read in time. Their variables and functions have no names. A file that is no ELF file of
+ * this machine does not count. */
+size_t variables__unread(const struct variables *variables);
 
 /* Names an address in the data or bss of a file. 0; -ENOENT: addr is in no file's data; -ENOMEM. */
 int variables__name(struct variables *variables, uint64_t addr, struct variable *ret);

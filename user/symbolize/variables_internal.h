@@ -17,6 +17,7 @@ struct variables_file {
 	const char *path;      /* the maps own it */
 	uint64_t bias;	       /* the address of a byte minus its vaddr */
 	bool known;	       /* bias is known */
+	bool failed;	       /* the file, or symbols that were needed, could not be read */
 	/* What was needed so far. NULL: could not be read, or, if it was not tried, not needed. */
 	struct symtab *symtabs[SYMTAB_KINDS];
 	struct unwind_table *table;

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "symbolize/symtab.h"
+
 static long with_a_value[4] = {1}; /* .data */
 long without_one[100000];	   /* .bss */
 
@@ -32,13 +34,44 @@ static void test_own_variables(void **state)
 	assert_int_equal(v.off, 99999 * sizeof(long));
 	assert_int_equal(variables__name(variables, (uintptr_t)&v, &v), -ENOENT);
 	assert_int_equal(variables__name(variables, 0, &v), -ENOENT);
+	assert_int_equal(variables__unread(variables), 0);
+	variables__free(variables);
+	maps__free(&maps);
+}
+
+static void child_fails(void)
+{
+	_exit(9);
+}
+
+/* A variable of a file whose symbols cannot be read has no name. The loss is counted, once for the
+ * file. */
+static void test_unread_symbols(void **state)
+{
+	struct variables *variables;
+	struct variable v;
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(variables__new(getpid(), &maps, NULL, &variables), 0);
+	symtab__test_hooks.in_child = child_fails;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(variables__name(variables, (uintptr_t)&with_a_value[i], &v), 0);
+		assert_null(v.name);
+	}
+	symtab__test_hooks.in_child = NULL;
+	assert_int_equal(variables__unread(variables), 1);
 	variables__free(variables);
 	maps__free(&maps);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_variables)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own_variables),
+		cmocka_unit_test(test_unread_symbols),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
