@@ -400,9 +400,12 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (near || any_wraps)
 		outer = last_outer();
 	if (is_wrapped(outer, fn, ctx)) {
-		count(&cpu->inner_of_pools, 1);
-		if (fn->role == ROLE_REALLOC && argument(ctx, fn->ptr_arg))
-			count(&cpu->no_births, 1);
+		/* a block that the pool takes from another allocator */
+		if (!fn->wraps && !is_inner(fn, ctx, size, outer)) {
+			count(&cpu->inner_of_pools, 1);
+			if (fn->role == ROLE_REALLOC && argument(ctx, fn->ptr_arg))
+				count(&cpu->no_births, 1);
+		}
 		pass_inner(cpu, fn, sp, outer);
 		return 0;
 	}

@@ -554,15 +554,41 @@ static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 	return add_copies(r, f);
 }
 
-/* Returns the list of a language's functions that are to be probed. */
-static size_t list_of(const struct alloc_reader *r, const struct alloc_family *f)
+/* Does the code of one of the functions that pass calls on contain the address vaddr? Guided by a
+ * profile, compilers copy the function there into them, or call it directly. */
+static bool is_promoted(const struct alloc_reader *r, const struct alloc_function *passing,
+			uint64_t vaddr)
 {
 	struct elf_symbol symbol;
 
-	for (const struct alloc_function *fn = f->functions[1]; fn->name; fn++)
+	for (; passing->name; passing++)
+		if (!elf_image__find_function(r->image, passing->name, &symbol) &&
+		    forward__mentions(r->image, symbol.vaddr, symbol.size, vaddr))
+			return true;
+	return false;
+}
+
+/* Do probes on the functions behind a language's own show all blocks, each of them once? The file
+ * must name them all. They must be reached through pointers only, and by direct calls of each
+ * other, which are recognized. */
+static bool stand_alone(const struct alloc_reader *r, const struct alloc_family *f)
+{
+	const struct parts parts = {.r = r, .functions = f->functions[1]};
+	uint64_t callers[MOST_CALLERS];
+	struct elf_symbol symbol;
+	size_t n;
+
+	for (const struct alloc_function *fn = f->functions[1]; fn->name; fn++) {
 		if (elf_image__find_function(r->image, fn->name, &symbol) ||
-		    symbol.type != STT_FUNC)
-			return 0;
+		    symbol.type != STT_FUNC || is_promoted(r, f->functions[0], symbol.vaddr))
+			return false;
+		n = elf_image__direct_callers(r->image, symbol.vaddr, callers, MOST_CALLERS);
+		if (n > MOST_CALLERS)
+			return false;
+		for (size_t i = 0; i < n; i++)
+			if (!is_in_pool(&parts, callers[i]))
+				return false;
+	}
 	return !has_called_parts(r, f->functions[1]);
 }
 
@@ -577,7 +603,6 @@ static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_
 {
 	struct abi_func func = fn->func;
 
-	func.pooled = func.pool_thread; /* the pool ends, followed or not */
 	func.pool_thread = func.pool_thread && r->how.pools;
 	if (func.wraps && !r->how.tables)
 		func.wraps = WRAPS_AWAITED;
@@ -611,14 +636,18 @@ static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 
 	for (const struct alloc_function *fn = list; fn->name && !rc; fn++) {
 		size_t i = alloc_names__find(r->names, fn->name);
-		const struct abi_func func = func_in(r, fn);
+		struct abi_func func = func_in(r, fn);
 		struct elf_symbol symbol;
+		uint64_t caller;
 
 		if (i == SIZE_MAX || !r->file->defines[i] || claimed[i] || is_left_out(r, f, fn) ||
 		    elf_image__find_function(r->image, fn->name, &symbol) ||
 		    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 			continue;
 		claimed[i] = true;
+		if (abi_role__frees(func.role) && func.outer &&
+		    !elf_image__direct_callers(r->image, symbol.vaddr, &caller, 1))
+			func.outer = 0;
 		rc = alloc_reader__add_offer(r, i, fn->name, &func, &symbol);
 	}
 	return rc;
@@ -630,6 +659,8 @@ static int add_families(struct alloc_reader *r)
 	int rc = 0;
 
 	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
+		size_t first = 0, end = ALLOC_MAX_LISTS;
+
 		if (!is_family(f, r->image) || (ends_at_once(f) && !r->how.pools))
 			continue;
 		if (f->home >= HOME_POOL) {
@@ -648,10 +679,11 @@ static int add_families(struct alloc_reader *r)
 			f->home == HOME_METHODS || (f->home == HOME_LIBC && r->file->shared);
 		if (f->home == HOME_REQUEST)
 			begin_request_pool(r);
-		if (f->home == HOME_LANGUAGE)
-			rc = add_list(r, f, f->functions[list_of(r, f)], claimed);
-		for (size_t l = 0;
-		     f->home != HOME_LANGUAGE && l < ALLOC_MAX_LISTS && f->functions[l] && !rc; l++)
+		if (f->home == HOME_LANGUAGE) {
+			first = stand_alone(r, f);
+			end = first ? ALLOC_MAX_LISTS : 1;
+		}
+		for (size_t l = first; l < end && f->functions[l] && !rc; l++)
 			rc = add_list(r, f, f->functions[l], claimed);
 		rc = end_part(r) ?: rc;
 	}

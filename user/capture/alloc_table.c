@@ -290,6 +290,31 @@ static const struct alloc_function pymalloc_functions[] = {
 	{},
 };
 
+/* With PYTHONMALLOC=mimalloc, and without the global lock, the domains pass their calls on to
+ * these. A thread's blocks may end all at once. */
+#define PYTHON_MIMALLOC(p)                                                                         \
+	{p "Malloc", ALLOC(.size_arg = 2, .wraps = WRAPS_BY_STACK, .pooled = 1)},                  \
+		{p "Calloc",                                                                       \
+		 ALLOC(.size_arg = 3, .count_arg = 2, .wraps = WRAPS_BY_STACK, .pooled = 1)},      \
+		{p "Realloc",                                                                      \
+		 {.role = ROLE_REALLOC,                                                            \
+		  .ptr_arg = 2,                                                                    \
+		  .size_arg = 3,                                                                   \
+		  .wraps = WRAPS_BY_STACK,                                                         \
+		  .pooled = 1}},                                                                   \
+	{                                                                                          \
+		p "Free",                                                                          \
+		{                                                                                  \
+			.role = ROLE_FREE, .ptr_arg = 2                                            \
+		}                                                                                  \
+	}
+
+static const struct alloc_function python_mimalloc_functions[] = {
+	PYTHON_MIMALLOC("_PyObject_Mi"),
+	PYTHON_MIMALLOC("_PyMem_Mi"),
+	{},
+};
+
 /* Functions of pools that can end all their blocks at once. `own`: the bytes of the pool itself. */
 #define POOL_NEW(...) ALLOC(.wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define POOL_END                                                                                   \
@@ -451,7 +476,10 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 * libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
-	{"pymalloc", {"PyObject_Malloc"}, {python_functions, pymalloc_functions}, HOME_LANGUAGE},
+	{"pymalloc",
+	 {"PyObject_Malloc"},
+	 {python_functions, pymalloc_functions, python_mimalloc_functions},
+	 HOME_LANGUAGE},
 	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* gone in 16 */
 	{"postgres", {"AllocSetGetChunkContext"}, {postgres16_functions}, HOME_METHODS},
 	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},

@@ -35,8 +35,8 @@ enum alloc_home {
 	 * no figure. Each thread has one such pool, and all its blocks end with the request */
 	HOME_REQUEST,
 	/* a language's pool; each function of its first list passes its calls on through a pointer
-	 * (elf/forward.h), to the functions of the second list. If the file names all of these,
-	 * they are probed instead */
+	 * (elf/forward.h), as a rule to the functions of the second list. If the file names all of
+	 * these, they are probed instead, and those of further lists that the file names */
 	HOME_LANGUAGE,
 };
 

@@ -7,6 +7,7 @@
 #include "elf/decode.h"
 
 #define MAX_INSNS 16
+#define MAX_BODY  4096 /* bytes of a function that are searched */
 
 /* If nothing was copied, at most this many places of a file load the pointer: the function itself,
  * and code that replaces the table. Debian's python3.11 has 22, copies included. */
@@ -142,4 +143,41 @@ int forward__read(const struct elf_image *image, uint64_t vaddr, struct forward 
 			   (r.forward.slot && elf_image__loads(image, r.forward.slot) > MAX_LOADS);
 	*ret = r.forward;
 	return 0;
+}
+
+static bool has_operand(const cs_insn *insn, uint64_t target)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	for (uint8_t i = 0; i < x86->op_count; i++) {
+		const cs_x86_op *op = &x86->operands[i];
+
+		if (op->type == X86_OP_IMM && (uint64_t)op->imm == target)
+			return true;
+		if (op->type == X86_OP_MEM && fixed_place(insn, &op->mem) == target)
+			return true;
+	}
+	return false;
+}
+
+bool forward__mentions(const struct elf_image *image, uint64_t vaddr, uint64_t size,
+		       uint64_t target)
+{
+	const uint64_t end = vaddr + (size < MAX_BODY ? size : MAX_BODY);
+	struct decoder decoder = {};
+	bool found = decoder__open(&decoder) != 0;
+
+	while (!found && vaddr < end) {
+		uint8_t code[MAX_INSN_LEN];
+		long len = elf_image__read_code(image, vaddr, code, sizeof(code));
+
+		if (len <= 0 || !decoder__decode(&decoder, code, (size_t)len, 0, vaddr)) {
+			found = true;
+			break;
+		}
+		found = has_operand(decoder.insn, target);
+		vaddr += decoder.insn->size;
+	}
+	decoder__close(&decoder);
+	return found;
 }

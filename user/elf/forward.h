@@ -26,4 +26,9 @@ struct forward {
  * begin like one that passes its calls on; -ENOMEM. */
 int forward__read(const struct elf_image *image, uint64_t vaddr, struct forward *ret);
 
+/* Does the code at vaddr, of size bytes, contain the address `target`: as the target of a branch or
+ * as an operand? True also if the code cannot be read. */
+bool forward__mentions(const struct elf_image *image, uint64_t vaddr, uint64_t size,
+		       uint64_t target);
+
 #endif

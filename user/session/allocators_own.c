@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/allocators_own.h"
 
+#include <string.h>
+
 #include "base/search.h"
 #include "capture/snapshot.h"
+
+#define HEADER_BYTES 8 /* of glibc, in front of each block */
 
 /* Does the location lie in one of the allocator's functions, in code by which the allocator takes
  * memory from the kernel, or in a library that is nothing but the allocator? */
@@ -93,14 +97,24 @@ double allocators_own__header(const struct build *b, const struct profile *p,
 		b->drain ? snapshot__find_stack(&b->drain->stacks, key) : NULL;
 
 	for (size_t m = 0; allocators && stack && stack->n && m < p->n_mappings; m++) {
+		bool known = false;
+
 		if (stack->ip[0] <= p->mappings[m].start || stack->ip[0] > p->mappings[m].end)
 			continue;
-		for (size_t a = 0; a < allocators->n; a++)
-			if (allocators->list[a]->object.header &&
-			    file_id__equal(&allocators->list[a]->file, &p->mappings[m].file))
-				return 8;
+		for (size_t a = 0; a < allocators->n; a++) {
+			const struct allocator *one = allocators->list[a];
+
+			if (!file_id__equal(&one->file, &p->mappings[m].file))
+				continue;
+			/* functions that the user named are most often wrappers of malloc */
+			if (one->object.header || !strcmp(one->family, "named"))
+				return HEADER_BYTES;
+			known = true;
+		}
+		if (known)
+			return 0;
 	}
-	return 0;
+	return HEADER_BYTES;
 }
 
 /* Does a frame of the stack of this site of the book lie in a traced allocator? The profile's

@@ -12,8 +12,8 @@
  * names. */
 void allocators_own__mark_sites(const struct build *build, struct profile *profile);
 
-/* Returns how many bytes the allocator of a stack's blocks keeps in front of each: 8 (glibc) or 0.
- * profile: has its mappings; need not be sorted. */
+/* Returns how many bytes the allocator of a stack's blocks keeps in front of each: 0, or 8 (glibc,
+ * or not known). profile: has its mappings; need not be sorted. */
 double allocators_own__header(const struct build *build, const struct profile *profile,
 			      const struct abi_stack_key *stack);
 

@@ -111,12 +111,30 @@ static void other_functions_are_not_taken(void **state)
 				 -ENOENT);
 }
 
+/* Code that was guided by a profile has the address of the function that it copies, or jumps to
+ * this function. */
+static void addresses_in_code_are_found(void **state)
+{
+	const uint64_t target = (uintptr_t)alone - bias;
+
+	(void)state;
+	assert_true(forward__mentions(image, (uintptr_t)guided_pic - bias, 25, target));
+	assert_true(forward__mentions(image, (uintptr_t)guided - bias, 25, 0x500fe0));
+	assert_true(forward__mentions(image, (uintptr_t)direct - bias, 5, target));
+	assert_false(forward__mentions(image, (uintptr_t)copied - bias, 16, target));
+	assert_false(forward__mentions(image, (uintptr_t)guided - bias, 25, target));
+	/* what cannot be read may contain it */
+	assert_true(forward__mentions(image, (uintptr_t)broken - bias, 1, target));
+	assert_true(forward__mentions(image, (uintptr_t)table - bias, 8, target));
+}
+
 int main(void)
 {
 	const struct CMUnitTest list[] = {
 		cmocka_unit_test(each_call_arrives),
 		cmocka_unit_test(copies_are_noticed),
 		cmocka_unit_test(other_functions_are_not_taken),
+		cmocka_unit_test(addresses_in_code_are_found),
 	};
 
 	return cmocka_run_group_tests(list, open_self, close_self);
