@@ -132,7 +132,7 @@ def why_at_full_speed():
         is_held(target.pid, truth["held"])
 
 
-@test(beside=True)
+@test
 def why_a_list_grows_meanwhile():
     """A list grows at its head during a scan, which does not know the new head. The rest of the
     list must not be called lost."""
