@@ -233,8 +233,8 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Freeing functions need no inner calls: a block that is freed twice is recorded
-		 * once. (Those with `outer` are recognized by the outer functions.) And a function
-		 * that makes a pool is called from everywhere. */
+		 * once. (A call of one with `outer` is inner if an outer function made it.) And a
+		 * function that makes a pool is called from everywhere. */
 		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
@@ -568,9 +568,9 @@ static bool is_promoted(const struct alloc_reader *r, const struct alloc_functio
 	return false;
 }
 
-/* Do probes on the functions behind a language's own show all blocks, each of them once? The file
- * must name them all. They must be reached through pointers only, and by direct calls of each
- * other, which are recognized. */
+/* Can a language's second list of functions be probed instead of the first? The file must name all
+ * functions of the list. Other code must reach them through pointers only, so that probes on them
+ * see each block. Direct calls of each other are recognized, so that each block counts once. */
 static bool stand_alone(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct parts parts = {.r = r, .functions = f->functions[1]};
@@ -645,6 +645,7 @@ static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 		    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 			continue;
 		claimed[i] = true;
+		/* no direct call of it has to be recognized if there is none */
 		if (abi_role__frees(func.role) && func.outer &&
 		    !elf_image__direct_callers(r->image, symbol.vaddr, &caller, 1))
 			func.outer = 0;

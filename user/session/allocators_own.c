@@ -89,32 +89,36 @@ void allocators_own__mark_sites(const struct build *b, struct profile *p)
 	}
 }
 
+/* Returns the mapping that has the byte before addr, or NULL. The mappings need not be sorted. */
+static const struct profile_mapping *mapping_before(const struct profile *p, uint64_t addr)
+{
+	for (size_t m = 0; m < p->n_mappings; m++)
+		if (p->mappings[m].start < addr && addr <= p->mappings[m].end)
+			return &p->mappings[m];
+	return NULL;
+}
+
 double allocators_own__header(const struct build *b, const struct profile *p,
 			      const struct abi_stack_key *key)
 {
 	const struct allocators *allocators = b->target->allocators;
 	const struct abi_stack *stack =
 		b->drain ? snapshot__find_stack(&b->drain->stacks, key) : NULL;
+	const struct profile_mapping *mapping =
+		stack && stack->n ? mapping_before(p, stack->ip[0]) : NULL;
+	double header = HEADER_BYTES;
 
-	for (size_t m = 0; allocators && stack && stack->n && m < p->n_mappings; m++) {
-		bool known = false;
+	for (size_t i = 0; allocators && mapping && i < allocators->n; i++) {
+		const struct allocator *a = allocators->list[i];
 
-		if (stack->ip[0] <= p->mappings[m].start || stack->ip[0] > p->mappings[m].end)
+		if (!file_id__equal(&a->file, &mapping->file))
 			continue;
-		for (size_t a = 0; a < allocators->n; a++) {
-			const struct allocator *one = allocators->list[a];
-
-			if (!file_id__equal(&one->file, &p->mappings[m].file))
-				continue;
-			/* functions that the user named are most often wrappers of malloc */
-			if (one->object.header || !strcmp(one->family, "named"))
-				return HEADER_BYTES;
-			known = true;
-		}
-		if (known)
-			return 0;
+		/* functions that the user named are most often wrappers of malloc */
+		if (a->object.header || !strcmp(a->family, "named"))
+			return HEADER_BYTES;
+		header = 0;
 	}
-	return HEADER_BYTES;
+	return header;
 }
 
 /* Does a frame of the stack of this site of the book lie in a traced allocator? The profile's
