@@ -16,12 +16,12 @@
 #include "base/vector.h"
 #include "elf/debug_file.h"
 
-/* at most so many bytes are compared in all; files that differ only in their last byte take the
- * most */
+/* limit of the bytes that are compared in all. Files that differ only in their last byte need the
+ * most comparing */
 #define MAX_COMPARED (1ULL << 32)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
- * its inode to another file. */
+ * the file's inode to another file. */
 struct known {
 	struct file_id id;
 	int fd;
@@ -30,8 +30,8 @@ struct known {
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* used since the last binaries__evict() */
-	/* time of the first binaries__evict() that found the file unused; 0: the last one found it
-	 * used */
+	/* time of the first binaries__evict() that found the file unused; 0: the last call found
+	 * the file used */
 	uint64_t idle_ns;
 };
 
@@ -210,8 +210,8 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
-/* Takes one file from the binary. Frees the binary if it has no files left: nobody asks for it
- * again. */
+/* Counts one file less for the binary. Frees the binary if it has no files left, because nobody
+ * asks for such a binary again. */
 static void forget_file_of(struct binaries *binaries, struct binary *binary)
 {
 	if (--binary->n_files)
@@ -303,9 +303,9 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* Replaces the binary's descriptor, which may be of a file that is being closed, with a descriptor
- * of another file of the same binary. Searches for that file among the n entries of `known`. False:
- * there is none. */
+/* Gives the binary a descriptor of another of its files, because the present descriptor may be of a
+ * file that is being closed. Searches for the other file among the n entries of `known`. False:
+ * there is no other file. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
  * The file stays open as long as it is needed, because the process that maps it may end and another
- * file may get its name. Unwinding and naming keep their data by the index of the file's struct
- * binary. */
+ * file may get its name. The data for unwinding and naming is stored by the index of the file's
+ * struct binary. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -47,20 +47,20 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 /* Makes the regular file behind fd known as id. fd is taken over in any case. A file with the same
  * build-id and content as a known file is the same binary: containers hold many copies of a
  * library. (If the build-id alone decided, a hostile process could have the symbols of its own file
- * shown for another process's library.) After 4 GiB of comparing, copies become binaries of their
- * own.
+ * shown for another process's library.) After 4 GiB have been compared in all, a copy becomes a
+ * binary of its own.
  *
  * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
- * none. A separate debug file is searched for below root_fd, then below memtrace's own root;
- * without root_fd, nowhere. Returns 0, or negative errno. -EMFILE: fd is in the last quarter of the
- * descriptors that memtrace might have when binaries__new() was called. This quarter is kept free,
- * because a machine that keeps compiling new programs must not use up all descriptors of
- * memtrace. */
+ * none. A separate debug file is searched for below root_fd, then below memtrace's own root.
+ * Without root_fd, no debug file is searched for. Returns 0, or negative errno. -EMFILE: fd is in
+ * the last quarter of the descriptors that memtrace was allowed to have when binaries__new() was
+ * called. This quarter is kept free, because a machine that keeps compiling new programs must not
+ * use up all descriptors of memtrace. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
-/* Returns a new descriptor, owned by the caller, of the very file known as id, not merely of a file
- * with the same content; -ENOENT when id is not known; other negative errno. */
+/* Returns a new descriptor of the very file known as id, not merely of a file with the same
+ * content. The caller owns the descriptor. -ENOENT: id is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
 /* Returns a pointer to a mark on the file known as id, for the caller's use. The mark is 0 when the
@@ -72,11 +72,11 @@ unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *i
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
- * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it was
+ * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it has been
  * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. Such a
  * file is not kept longer, because an open file keeps its file system from being unmounted. fn is
- * called for each file before it is closed. A binary without files is freed; if its content comes
- * again, it becomes a new binary. Returns how many unused files are still kept. */
+ * called for each file before it is closed. A binary without files is freed. If a file with the
+ * same content comes later, a new binary is made. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 

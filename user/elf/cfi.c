@@ -37,8 +37,8 @@ enum cfa {
 /* --- rules --------------------------------------------------------------------------------------
  */
 
-/* Does the state describe glibc's __restore_rt, or a trampoline like it? There all registers come
- * from the ucontext that rsp points to. */
+/* Does the state describe glibc's __restore_rt, or a trampoline like it? In such code all registers
+ * come from the ucontext that rsp points to. */
 static bool restores_ucontext(const struct cfi_state *state)
 {
 	/* struct ucontext_t: 40 bytes, then the registers in the order of <sys/ucontext.h> */
@@ -59,7 +59,7 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 	if (state->how[CFI_RA] == HOW_UNDEFINED)
 		return UNWIND_END;
 	/* Behind a signal frame, the caller's pc is the interrupted instruction itself, not a
-	 * return address. UNWIND_SIGNAL is the only kind with this meaning. */
+	 * return address. UNWIND_SIGNAL is the only kind of rule with this meaning. */
 	if (cie->is_signal)
 		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
 	if (state->how[CFI_RA] != HOW_OFFSET || state->off[CFI_RA] != -8)
@@ -199,7 +199,7 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 		set_register(state, reg, HOW_OTHER, 0);
 }
 
-/* Writes a row for the state, which holds up to pc, and advances to pc. If function->pc ==
+/* Writes a row for the state, which is valid up to pc. Then advances to pc. If function->pc ==
  * function->end afterwards, the function is complete. */
 static int advance_to(struct unwind_rows *rows, const struct cfi_cie *cie,
 		      struct cfi_function *function, const struct cfi_state *state, uint64_t pc)
@@ -319,7 +319,7 @@ static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_
 }
 
 /* Runs a program. function is NULL for a CIE's program, which may not advance the address. 0;
- * -ENOEXEC when the program is broken, at function->pc; -ENOMEM; -E2BIG. */
+ * -ENOEXEC: the program is broken at function->pc; -ENOMEM; -E2BIG. */
 static int run(const struct cfi_section *section, const struct cfi_cie *cie, struct cursor *cursor,
 	       struct cfi_function *function, struct cfi_state *state, struct unwind_rows *rows)
 {

@@ -74,7 +74,7 @@ uint64_t cursor__number(struct cursor *cursor, uint8_t encoding)
 	}
 }
 
-/* Of the relative addresses, only those are read that are relative to their own place (pcrel). The
+/* Only one kind of relative address is read: an address relative to its own place (pcrel). The
  * other kinds (datarel, textrel, funcrel) have no defined base in .eh_frame on x86-64, and no tool
  * emits them. */
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here)

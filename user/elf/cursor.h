@@ -13,8 +13,9 @@ struct cursor {
 	bool broken; /* a read went beyond the end; all later reads give 0 */
 };
 
-/* Reads a little-endian number of len bytes, 8 at most. Inline, because it is called for each byte
- * of a program, and a copy of known length is one instruction. */
+/* Reads a little-endian number of len bytes, 8 at most. The function is inline, because it is
+ * called for each byte of a program. Then the compiler often knows len, and the copy is one
+ * instruction. */
 static inline uint64_t cursor__bytes(struct cursor *cursor, size_t len)
 {
 	uint64_t value = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Both the ELF file and its debug file are hostile, as in image.c. Nothing is mapped, and only as
- * much of a section is read as build-ids and links need. */
+/* Both the ELF file and its debug file may be hostile, as in image.c. Nothing is mapped. Of a
+ * section, only the bytes that build-ids and links need are read. */
 #include "elf/debug_file.h"
 
 #include <fcntl.h>
@@ -105,8 +105,8 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 	return sum == search->crc;
 }
 
-/* Opens the file called path if it is the debug file. Returns a descriptor; -ENOENT if the file is
- * another one or missing; any other negative errno, when the search must stop. */
+/* Opens the file called path if it is the debug file. Returns a descriptor; -ENOENT: the file is
+ * another one or missing; any other negative errno: the search must stop. */
 static int try_file(struct search *search, const char *path)
 {
 	_cleanup_close_ int fd = -1;

@@ -33,8 +33,8 @@ static void *function(void *library, const char *name)
 }
 
 /* Loads libdebuginfod and finds its functions. The library is never closed: curl, which the library
- * uses, is not made for unloading. A static program does not load the library: a second libc would
- * come with it. */
+ * uses, is not made for unloading. A static program does not load the library, because a second
+ * libc would be loaded with it. */
 static bool load(struct library *ret)
 {
 #ifdef MEMTRACE_STATIC

@@ -23,9 +23,9 @@ int decoder__open(struct decoder *decoder);
 void decoder__close(struct decoder *decoder);
 
 /* Decodes the instruction at code + off. False when Capstone knows no instruction there, or cannot
- * be relied on. There are two such cases. A REX that is not the last prefix has no effect, but
- * Capstone may apply it. A branch with an operand size prefix (without REX.W) is 4 bytes long for
- * AMD and 6 for Intel. */
+ * be relied on. Capstone cannot be relied on in two cases. A REX that is not the last prefix has no
+ * effect, but Capstone may apply it. A branch with an operand size prefix (without REX.W) is 4
+ * bytes long for AMD and 6 for Intel. */
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		     uint64_t vaddr);
 

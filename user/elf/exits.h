@@ -2,19 +2,19 @@
 /* Where the calls of a function end: its ret instructions. Probes on these instructions see a
  * call's result without a return probe.
  *
- * A return probe replaces the return address by an address of the kernel. An exception thrown
- * through that frame then cannot be unwound, and the program ends. A plain probe on a ret changes
- * nothing: there rax holds the result, and rsp points to the return address, as at the function's
- * entry.
+ * A return probe replaces the return address by an address of the kernel. An exception that is
+ * thrown through the function's frame then cannot be unwound, and the program ends. A plain probe
+ * on a ret changes nothing: there rax holds the result, and rsp points to the return address, as at
+ * the function's entry.
  *
  * The search starts at the function's entry and follows every direct branch. Branches may leave the
  * symbol's bytes. They may lead into the function's cold part. Tail jumps (direct or through the
  * PLT) lead into other functions of its file, which then return in its place. Calls are passed
- * over; after a call that does not return, the path ends where the code does. The result is either
- * certain or refused. Reasons to refuse: an instruction that the decoder does not know, code
- * without unwind information, a jump to a computed address or into another file. At each ret the
- * file's unwind table must agree that the return address stands at [rsp]: this shows that the
- * decoder has not lost the boundaries of instructions. */
+ * over. If no code follows a call, the call does not return, and the path ends there. The search
+ * either is certain of its result or refuses to give one. Reasons to refuse: an instruction that
+ * the decoder does not know, code without unwind information, a jump to a computed address or into
+ * another file. At each ret the file's unwind table must agree that the return address stands at
+ * [rsp]: this shows that the decoder has not lost the boundaries of instructions. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 
@@ -39,10 +39,10 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 
 #define EXITS_MAX_STAGES 8
 
-/* Some functions only pass their call on: their code is a few register moves and a jump, direct or
- * through the PLT, into the same file. Follows the chain of such functions that begins at vaddr and
- * stores the target of each, max at most, in ret_vaddrs. Returns how many; 0 when the function at
- * vaddr is not such a function. */
+/* Some functions only pass their call on: their code is a few register moves and a jump into the
+ * same file. The jump is direct or leads through the PLT. Follows the chain of such functions that
+ * begins at vaddr and stores the target of each function, at most max targets, in ret_vaddrs.
+ * Returns how many; 0: the function at vaddr is not such a function. */
 size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

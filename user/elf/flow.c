@@ -194,7 +194,7 @@ static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_re
 }
 
 /* Follows the stack pointer through a push, a pop, and a call that returns. before: the stack
- * pointer before it. 0 or -ENOMEM. */
+ * pointer before the instruction. 0 or -ENOMEM. */
 static int follow_stack(struct flow *flow, const cs_insn *insn, struct flow_value before,
 			struct flow_registers *registers, struct flow_effect *effect)
 {

@@ -4,7 +4,7 @@
  * A value is either a known number, or an unknown value plus a known distance. After "mov 8(%rdi),
  * %rax; lea 4(%rax), %rdx", rax holds some unknown value, and rdx is known to be 4 more. If an
  * instruction computes anything else, the registers that it writes hold new unknown values. Nothing
- * is known of memory: two loads from the same place give two different unknown values. */
+ * is known about memory: two loads from the same place give two different unknown values. */
 #ifndef MEMTRACE_ELF_FLOW_H
 #define MEMTRACE_ELF_FLOW_H
 
@@ -15,7 +15,8 @@
 #include "elf/decode.h"
 #include "elf/image.h"
 
-/* rbx, r12 to r15, rbp and rsp keep their values across calls: decode__register() */
+/* The registers with this and higher numbers of decode__register() keep their values across calls:
+ * rbx, r12 to r15, rbp and rsp. */
 #define FLOW_FIRST_PRESERVED 10
 #define FLOW_NUMBER	     0 /* flow_value.id of a known number: off is the number */
 

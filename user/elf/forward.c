@@ -10,7 +10,7 @@
 #define MAX_BODY  4096 /* bytes of a function that are searched */
 
 /* If nothing was copied, at most this many places of a file load the pointer: the function itself,
- * and code that replaces the table. Debian's python3.11 has 22, copies included. */
+ * and code that replaces the table. Debian's python3.11 has 22 such places, copies included. */
 #define MAX_LOADS 4
 
 /* What is known of a register: the place from which its value was loaded, or the address that it
@@ -25,7 +25,7 @@ struct reading {
 	bool forwards; /* the branch leads through the pointer */
 };
 
-/* Returns the vaddr of a memory operand; 0: it depends on a register. */
+/* Returns the vaddr of a memory operand; 0: the vaddr depends on a register. */
 static uint64_t fixed_place(const cs_insn *insn, const x86_op_mem *mem)
 {
 	if (mem->segment != X86_REG_INVALID || mem->index != X86_REG_INVALID)

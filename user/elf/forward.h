@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions that pass their calls on through a pointer, as CPython's PyObject_Free does: it calls
- * the function that its table of allocators names. Is such a function called each time, or has the
- * compiler put copies of it into its callers (-flto)? Probes on the function see only calls of the
- * function itself.
+/* Functions that pass their calls on through a pointer. CPython's PyObject_Free, for example, calls
+ * the function that CPython's table of allocators names. Is such a function called each time, or
+ * has the compiler put copies of it into its callers (-flto)? The answer matters, because probes on
+ * the function see only calls of the function itself.
  *
  * Guided by a profile (PGO), GCC and Clang also copy the function behind the pointer. The code
  * compares the pointer with the address of the most frequent function. If the two are equal, the

@@ -15,8 +15,8 @@ struct functions {
 	uint64_t code_end; /* vaddr */
 };
 
-/* Reads the sorted table of .eh_frame_hdr. 0; -ENOENT when the file has no such table, or one in a
- * form that linkers do not write; -ENOMEM. Call functions__free() in any case. */
+/* Reads the sorted table of .eh_frame_hdr. 0; -ENOENT: the file has no such table, or its table has
+ * a form that linkers do not write; -ENOMEM. Call functions__free() in any case. */
 int functions__read(const struct elf_image *image, struct functions *ret);
 void functions__free(struct functions *functions);
 

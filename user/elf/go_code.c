@@ -6,12 +6,12 @@
  * calls back, runtime.cgocallback switches to the goroutine's stack again. The frame pointers lead
  * through all these stacks, with these exceptions:
  *
- * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. But Go cannot
- * adjust frame pointers that lead into this stack and stand in registers or in C's frames on g0. If
- * the stack moves during a callback, such frame pointers then point to memory that may have another
- * use. For its own return asmcgocall saves the goroutine and the depth of the goroutine's stack;
- * the walk continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values
- * differs by Go's version and is taken from the instructions that read them.
+ * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. But some frame
+ * pointers that lead into this stack are in registers or in C's frames on g0. Go cannot adjust
+ * these. If the stack moves during a callback, such frame pointers then point to memory that may
+ * have another use. For its own return asmcgocall saves the goroutine and the depth of the
+ * goroutine's stack; the walk continues from these two values (UNWIND_GO_SWITCH). The place of the
+ * two saved values differs by Go's version and is taken from the instructions that read them.
  *
  * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
  * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.
@@ -19,10 +19,11 @@
  * the frame's upper end, as in all of Go's frames.
  *
  * crosscall2, through which C calls back: since Go 1.21 it holds two frames, and the inner one has
- * no return address. So its rule uses rsp, too.
+ * no return address. So the rule of crosscall2 uses rsp, too.
  *
- * Functions that Go marks as the first of a stack: runtime.goexit, whose address stands below a
- * goroutine's first frame, runtime.mstart, runtime.rt0_go. The walk ends there.
+ * Functions that Go marks as the first of a stack: runtime.mstart, runtime.rt0_go, and
+ * runtime.goexit, whose address stands below a goroutine's first frame. The walk ends at such a
+ * function.
  *
  * C code that Go's own linker included (it does so only for Go's standard library): .gopclntab
  * lists this code without the changes of rsp. The code has no frame pointers, and its .eh_frame is
@@ -136,8 +137,8 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
 	return 0;
 }
 
-/* Finds .gopclntab: in its own section, or anywhere in the relocated constants. The caller frees
- * *ret_bytes, also after an error. */
+/* Finds .gopclntab: in its own section, or anywhere in the relocated constants (.data.rel.ro). The
+ * caller frees *ret_bytes, also after an error. */
 static int read_table(const struct elf_image *image, unsigned char **ret_bytes, struct table *table)
 {
 	uint64_t vaddr;
@@ -248,8 +249,8 @@ static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t r
 	return code[2] >> 6 == 1 ? 5 : code[2] >> 6 == 0 ? 4 : 0;
 }
 
-/* Returns the rule of asmcgocall, read from its instructions; UNWIND_GO_FRAME when these are not as
- * expected. */
+/* Returns the rule of asmcgocall, read from its instructions; UNWIND_GO_FRAME when these
+ * instructions are not as expected. */
 static uint32_t switch_rule(const struct elf_image *image, const struct function *function)
 {
 	static const unsigned char high[] = {0x48, 0x8b, 0x77, 8}; /* mov 8(%rdi), %rsi */

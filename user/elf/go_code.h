@@ -3,7 +3,7 @@
  *
  * Go keeps frame pointers, so one rule (UNWIND_GO_FRAME) holds nearly everywhere. The functions
  * that need another rule are found in .gopclntab, the table that Go's runtime itself uses to walk
- * stacks; strip does not remove it. */
+ * stacks. strip does not remove this table. */
 #ifndef MEMTRACE_ELF_GO_CODE_H
 #define MEMTRACE_ELF_GO_CODE_H
 

@@ -10,7 +10,7 @@
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
 #define MAX_NAME       32	   /* bytes, with its NUL */
 #define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
-#define MAX_NOTE_BYTES (64u << 10) /* at most so many bytes in one such section or segment */
+#define MAX_NOTE_BYTES (64u << 10) /* limit of the bytes of one such section or segment */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
 {
@@ -20,9 +20,9 @@ static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shd
 	       io__pread(fd, ret, sizeof(*ret), off) == sizeof(*ret);
 }
 
-/* Reads the number of sections and the place of their names. If the file header has no room for the
- * number of sections, or for the index of the section with the names, this number is in the section
- * header at index 0. */
+/* Reads the number of sections and the place of their names. The file header may have no room for
+ * the number of sections, or for the index of the section with the names. Then the value is in the
+ * section header at index 0. */
 static int read_sections(struct elf_headers *headers, const char *name, struct error *err)
 {
 	const Elf64_Ehdr *file = &headers->file;
@@ -159,8 +159,8 @@ bool elf_headers__find_section(const struct elf_headers *headers, const char *wa
 
 /* --- notes --- */
 
-/* Finds the build-id among notes. A note is a header, a name and a description; the latter two are
- * padded to a multiple of align. */
+/* Finds the build-id among notes. A note is a header, a name and a description. The name and the
+ * description are padded to a multiple of align. */
 static void find_build_id(const unsigned char *bytes, uint64_t size, uint64_t align,
 			  struct elf_build_id *ret)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The headers of an ELF file, which say where everything else is. The file is hostile, and the
  * reader may be root. So no library is used, no file is mapped, and memory is allocated only up to
- * fixed limits, whatever a header claims. All reads use pread. Where a file was cut, pread returns
- * less, and a table is read only that far. A place that a header names may still lie outside the
- * file. */
+ * fixed limits, whatever a header claims. All reads use pread. If a file was cut, pread returns
+ * fewer bytes, and a table is read only as far as its bytes are there. A place that a header names
+ * may still lie outside the file. */
 #ifndef MEMTRACE_ELF_HEADERS_H
 #define MEMTRACE_ELF_HEADERS_H
 
@@ -26,7 +26,7 @@ struct elf_headers {
 
 /* Reads the header of the file behind fd, which must stay open as long as *ret is used. Accepts
  * only 64-bit little-endian x86-64 programs and libraries, and debug files, which have the same
- * types. The file must have fewer than 65,535 segments and at most 65,536 sections. name is for
+ * e_type. The file must have fewer than 65,535 segments and at most 65,536 sections. name is for
  * messages. Returns 0; -ENOEXEC, with the reason in err (may be NULL); any error of reading. */
 int elf_headers__read(int fd, const char *name, struct elf_headers *ret, struct error *err);
 
@@ -58,8 +58,8 @@ struct elf_build_id {
 };
 
 /* Find the GNU build-id. The first function looks only at segments: the file of a running program
- * or library always has them. The second also serves debug files. It looks at sections, and at
- * segments only if no section has a build-id. The reason: the segments of a debug file may be
+ * or library always has them. The second also serves debug files. It looks at sections first, and
+ * at segments only if no section has a build-id. The reason: the segments of a debug file may be
  * copied from the program, and then they give places in the program's file. At most 64 segments or
  * sections of notes are looked at, and none larger than 64 KiB. ret->len is 0 if there is no
  * build-id. */

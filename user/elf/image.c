@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reads an ELF file that its owner may be rewriting to attack memtrace.
  *
- * Nothing is mapped: a mapped page raises SIGBUS when its file was cut short later, and the target
- * can cut its file at any time. A read() of such a file only returns less. elf/headers.h reads the
- * headers. Large parts (code, symbol tables) are read with pread into buffers. Their sizes are
+ * Nothing is mapped: a mapped page raises SIGBUS after its file is cut short, and the target can
+ * cut its file at any time. A read() of such a file only returns fewer bytes. elf/headers.h reads
+ * the headers. Large parts (code, symbol tables) are read with pread into buffers. Their sizes are
  * first checked against the file's size and a limit.
  *
- * Of a table with wrong contents, the sound part is used and the rest left out. Examples: symbols
- * whose name begins outside the string table, string tables without a final NUL, segments that
- * reach beyond the file. */
+ * Of a table with wrong contents, the sound part is used and the rest is left out. Examples:
+ * symbols whose name begins outside the string table, string tables without a final NUL, segments
+ * that reach beyond the file. */
 #include "elf/image_internal.h"
 
 #include <fcntl.h>

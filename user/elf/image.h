@@ -34,7 +34,7 @@ struct elf_symbol {
  * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Returns 0; -ENOEXEC when the
  * file is something else or broken, with the reason in err; -ENOMEM; any error of reading. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
-/* Like elf_image__open(), but without symbols, which are most of the work and memory. */
+/* Like elf_image__open(), but without symbols, which need most of the time and memory. */
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 
 /* Closes the image's descriptor. The image still answers questions about segments and symbols, but
@@ -57,7 +57,7 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
 
 /* Finds the vaddr of the first byte of an executable mapping that begins at off in the file. off is
  * a multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
- * another result: a mapping has whole pages, and its first page may begin with bytes of the
+ * another result. A mapping has whole pages, so its first page may begin with bytes of the
  * preceding segment (LLD lets segments share pages of the file). Where no executable segment has
  * bytes in that page, any other segment is used. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
@@ -108,8 +108,8 @@ int elf_image__section_vaddr(const struct elf_image *image, const char *name, ui
 bool elf_image__is_go(const struct elf_image *image);
 
 /* Calls fn for each defined function symbol (STT_FUNC, STT_GNU_IFUNC, any binding) of .dynsym and,
- * where present, .symtab. Stops when fn returns non-zero and returns that value. A table that is
- * cut short or broken is read as far as it is sound. */
+ * where present, .symtab. If fn returns non-zero, stops and returns that value. A table that is cut
+ * short or broken is read as far as it is sound. */
 int elf_image__each_function(const struct elf_image *image,
 			     int (*fn)(const struct elf_symbol *symbol, void *ctx), void *ctx);
 
@@ -143,17 +143,17 @@ void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t tar
 
 /* Finds where the code of the executable segments may mention an address of [low, high), absolute
  * or relative to rip. Scans for 4 bytes that could be such an address in an instruction. Some of
- * these bytes look like an address only by chance. Stores the vaddrs of the bytes, ascending in
- * each segment, up to max. Returns the number found, which may exceed max. meanwhile is called
- * after each 256 KiB of code. */
+ * these bytes look like an address only by chance. Stores the vaddrs at which such bytes begin,
+ * ascending in each segment, up to max. Returns the number found, which may exceed max. meanwhile
+ * is called after each 256 KiB of code. */
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
 			   uint64_t *ret_vaddrs, size_t max, void (*meanwhile)(void *ctx),
 			   void *ctx);
 
 /* slot is the vaddr of a pointer that code jumps through (the PLT, or code made with -fno-plt).
- * Finds the function that such a jump leads to, if it is in this same file: the function that the
- * slot's relocation names. Returns 0; -ENOENT when the function is in another file, or nothing is
- * known of the slot; other negative errno. */
+ * Finds the function that such a jump leads to: the one that the slot's relocation names. Only
+ * functions of this same file are found. Returns 0; -ENOENT: the slot has no relocation that names
+ * a function of this file; other negative errno. */
 int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
 
 #endif

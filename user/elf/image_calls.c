@@ -8,9 +8,10 @@
 
 #include "base/io.h"
 
-#define MAX_SCAN_BYTES (1ull << 30) /* at most so many bytes of code are searched */
+#define MAX_SCAN_BYTES (1ull << 30) /* limit of the bytes of code that are searched */
 #define SCAN_CHUNK     (256u << 10)
-/* at most so many bytes of a table of relocations are used: it is searched again for each slot */
+/* limit of the bytes of a table of relocations that are used, because the table is searched again
+ * for each slot */
 #define MAX_RELOCATION_BYTES (16u << 20)
 
 /* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by
@@ -130,7 +131,7 @@ void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t tar
 	scan_code(image, 5, find_jumps, &(struct jumps){fn, ctx});
 }
 
-/* Where 4 bytes in the code may name a place of [low, high). */
+/* Where 4 bytes in the code may be an address of [low, high). */
 struct mentions {
 	uint64_t low, high;
 	uint64_t *found;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files image*.c share with each other and with no other file. image.c opens a file; it
- * calls image_symbols.c and image_segments.c. These two and image_sections.c read the file; they
- * call only image_segments.c. image_calls.c searches the file and calls these three. */
+ * calls image_symbols.c and image_segments.c. image_symbols.c, image_segments.c and
+ * image_sections.c read the file; of all these files, they call only image_segments.c.
+ * image_calls.c searches the file and calls the three files that read it. */
 #ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 

@@ -9,7 +9,7 @@
 #include "base/io.h"
 
 #define MAX_EH_FRAME   (128u << 20)
-#define MAX_COPY_BYTES (256u << 20) /* any other section has at most so many bytes */
+#define MAX_COPY_BYTES (256u << 20) /* limit of the bytes of any other section */
 
 /* Finds the first section called name that has bytes in the file and is loaded. 0 or -ENOENT. */
 static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)
@@ -81,7 +81,8 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 	if (shdr.sh_size > MAX_EH_FRAME || !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
 		return -ENOEXEC;
 
-	/* Exactly the section's size, so that a sanitizer sees each access beyond its end. */
+	/* The buffer has exactly the section's size, so that a sanitizer sees each access beyond
+	 * the end. */
 	bytes = malloc(shdr.sh_size);
 	if (!bytes)
 		return -ENOMEM;

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 
-#define MAX_RANGE_BYTES (512ull << 20) /* at most so many bytes are read at once */
+#define MAX_RANGE_BYTES (512ull << 20) /* limit of the bytes that are read at once */
 #define PAGE		4096ull	       /* bytes of a page on x86-64 */
 
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size)

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Moves a probe away from a function's first instruction: how each of the header's rules is shown.
+/* Moves a probe away from a function's first instruction. This comment says how the code shows that
+ * each rule of probe_site.h holds.
  *
  * Capstone 4.0.2 says where instructions begin and end and what they are. Capstone is trusted no
  * further than needed:
  *
- *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over, not
- *     "everything that Capstone calls no branch". The register that such an instruction writes is
- *     its destination operand; both this operand and Capstone's list of written registers must be
- *     harmless.
+ *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over. It is
+ *     not enough that Capstone does not call an instruction a branch. The register that such an
+ *     instruction writes is its destination operand. Neither this operand nor Capstone's list of
+ *     written registers may contain rsp, rbp or a special register (segment, control, debug, x87,
+ *     ...).
  *   - An instruction that stores to memory is never passed over. The store could hit the return
  *     address. It could also hit the red zone below rsp, into which the trampoline of an optimized
  *     probe (Linux 6.18, 5-byte nop) pushes.
- *   - Whether the kernel emulates an instruction is decided from its bytes, without prefixes except
- *     one REX.B: on that subset all kernels agree. (The kernel refuses a 0x66 before a branch, and
- *     Intel and AMD even disagree on its length. The kernel refuses es/cs/ss/ds and lock prefixes
- *     on any instruction: so a "cs nopw" is not a place for a probe.)
+ *   - The bytes of an instruction decide if the kernel emulates it. The only prefix allowed is one
+ *     REX.B, because all kernels agree on this subset. (The kernel refuses a 0x66 before a branch,
+ *     and Intel and AMD even disagree on such a branch's length. The kernel refuses es/cs/ss/ds and
+ *     lock prefixes on any instruction: so a "cs nopw" is not a place for a probe.)
  *
  * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
  * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
  * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it no longer knows where
  * instructions begin. From there on, each byte counts as the possible start of a branch. The
- * branches found then include all true branches. So the proof still holds; it only fails more
- * often. The instructions up to the probe are not affected. The path to the probe starts at the
- * entry and is straight, so the decoder sees the same instructions there as the CPU.
+ * branches found then include all true branches. So a proof that succeeds is still valid, but fewer
+ * proofs succeed. The instructions up to the probe are not affected. The path to the probe starts
+ * at the entry and is straight, so the decoder sees the same instructions there as the CPU.
  *
  * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
- * put no jump-table target there: a target starts a basic block, and the first block, the entry, is
- * only reached through the entry itself. For the same reason, other functions and the cold part of
- * this one do not jump to a place a few bytes behind the entry. */
+ * put no jump-table target there. The reason: a target starts a basic block, and the function's
+ * first basic block is only reached through the function's entry. For the same reason, other
+ * functions and the cold part of this one do not jump to a place a few bytes behind the entry. */
 #include "elf/probe_site.h"
 
 #include <stdarg.h>
@@ -207,7 +209,7 @@ static bool has_rep_form(const uint8_t *opcode)
 /* Does Capstone take the bytes for a plainer instruction than they are? Capstone takes an illegal
  * lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them)
  * for plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook
- * one, and then it takes MMX for SSE. Any prefix behind a 66 may mislead Capstone in the same
+ * one. Capstone then confuses MMX and SSE. Any prefix behind a 66 may mislead Capstone in the same
  * way. */
 static bool is_disguised(const cs_insn *insn)
 {
@@ -347,7 +349,8 @@ explain(struct probe_site *site, const char *fmt, ...)
 	va_end(args);
 }
 
-/* Makes the instruction at code + off the site; it must be the one decoded last. */
+/* Makes the instruction at code + off the site of the probe. This instruction must be the one that
+ * was decoded last. */
 static void place(struct probe_site *site, const struct decoder *decoder, const uint8_t *code,
 		  size_t len, size_t off)
 {

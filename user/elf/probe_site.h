@@ -4,16 +4,16 @@
  * The kernel emulates nop (0x90), push r64, relative jmp/call and relative jcc when they stand
  * under a probe (arch/x86/kernel/uprobes.c: branch_setup_ops(), push_setup_ops()). It single-steps
  * every other instruction out of line, which costs 3 to 18 times more. So a probe is moved from a
- * function's first instruction forward to the first emulated one, but only where this provably
- * changes nothing:
+ * function's first instruction forward to the first emulated instruction, but only where this
+ * provably changes nothing:
  *
  *   1. Straight path: no instruction passed over is a branch, call, return, trap or system
  *      instruction. So each entry into the function arrives at the probe exactly once.
  *   2. No way in from the side: no direct branch of the whole function has its target behind the
- *      entry and before the end of the probed instruction. A loop that jumps there would be counted
- *      twice.
+ *      entry and before the end of the probed instruction. If a loop jumped there, the probe would
+ *      count one call twice.
  *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
- *      own, or one to which a mov has copied it. Other arguments do not matter.
+ *      own register, or a register to which a mov has copied it. Other arguments do not matter.
  *   4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is still
  *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
  *      instruction passed over stores to memory either: a store could hit the return address or
@@ -37,7 +37,8 @@
 
 struct probe_site {
 	/* The register that holds each argument at the probe. 1 to 6: the ABI's (rdi, rsi, rdx,
-	 * rcx, r8, r9); 7 to 14: rax, r10, r11, rbx, r12 to r15; 0: the probe does not read it. */
+	 * rcx, r8, r9); 7 to 14: rax, r10, r11, rbx, r12 to r15; 0: the probe does not read this
+	 * argument. */
 	uint8_t args[PROBE_SITE_ALL_ARGS];
 	uint32_t delta;	      /* bytes from the function's entry to the probed instruction */
 	bool emulated;	      /* the kernel emulates this instruction (on every version) */

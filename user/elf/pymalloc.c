@@ -14,11 +14,11 @@
 
 #define MAX_CODE     (64u << 20) /* bytes */
 #define MAX_MENTIONS 4096
-/* Work is counted in units. One unit handles one jump, and takes some 50 ns. SLICE units make a
+/* Work is counted in units. Handling one jump is one unit, and takes some 50 ns. SLICE units make a
  * slice of work. */
 #define SLICE 20000
-/* Where in the interpreter the pointer to the state may be. Smaller offsets are mentioned
- * everywhere in the code. */
+/* The lowest and the highest offset that the pointer to the state may have in the interpreter.
+ * Smaller offsets are mentioned everywhere in the code. */
 #define MIN_STATE_OFF 0x200
 #define MAX_STATE_OFF 0x100000
 
@@ -44,7 +44,7 @@ int finder__refuse(struct finder *f, const char *fmt, ...)
 
 /* --- the two variables --- */
 
-/* Fills in the addresses that the dynamic linker would write into data (position-independent
+/* Writes into data the addresses that the dynamic linker would write there (in position-independent
  * files). */
 static int relocate(const struct elf_image *image, unsigned char *data, size_t size, uint64_t vaddr)
 {
@@ -103,7 +103,8 @@ static int find_table(struct finder *f, const struct elf_image *image)
 	return 0;
 }
 
-/* Does the load show that the tree is in a state, to which a pointer in memory leads? */
+/* If the load shows that the tree is in a state to which a pointer in memory leads, records the
+ * offsets of the pointer and of the tree. */
 static void learn_state(struct finder *f, const struct flow_place *load)
 {
 	struct flow_value root;
@@ -119,7 +120,7 @@ static void learn_state(struct finder *f, const struct flow_place *load)
 	f->tree = root.off;
 }
 
-/* From now on, walks follow a pointer. 0 or -ENOMEM. */
+/* Makes all later walks follow a pointer. 0 or -ENOMEM. */
 static int follow(struct finder *f)
 {
 	f->follows = true;
@@ -127,8 +128,8 @@ static int follow(struct finder *f)
 	return f->seen ? 0 : -ENOMEM;
 }
 
-/* Finds the state in the straight beginning of the function that takes blocks back. 0; -ENOTSUP: it
- * looks up nothing in a state; -ENOMEM. */
+/* Finds the state from the first instructions of the function that takes blocks back. 0; -ENOTSUP:
+ * these instructions look up nothing in a state; -ENOMEM. */
 static int find_state(struct finder *f, uint64_t free_function)
 {
 	struct flow_registers registers;
@@ -269,7 +270,7 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 			      (unsigned long long)vaddr);
 }
 
-/* Explains what a walk with a state has shown. */
+/* Checks that a walk that followed the state has explained each lookup and how pools are begun. */
 static int explain_walk(struct finder *f, uint64_t vaddr)
 {
 	f->any_first |= f->shown.first_given;
@@ -291,7 +292,8 @@ static int explain_state(struct finder *f, uint64_t vaddr)
 	return finder__walk(f, vaddr, NULL) ?: explain_walk(f, vaddr);
 }
 
-/* Explains the functions that may get the state as an argument. Walks find more of them. */
+/* Explains the functions that may get the state as an argument. The walks through these functions
+ * may find more such functions. */
 static int explain_callees(struct finder *f)
 {
 	int rc = 0;
@@ -306,16 +308,16 @@ static int explain_callees(struct finder *f)
 
 /* --- the proof that a probe may stand there --- */
 
-/* Returns the last vaddr to which no branch may lead. (Proofs do not overlap, so that they are in
- * the order of their ends, too.) */
+/* Returns the last vaddr to which no branch may lead. (Proofs do not overlap. So they are also in
+ * the order of their ends.) */
 static uint64_t end_of(const struct found *found)
 {
 	return found->best.vaddr > found->proved.vaddr ? found->best.vaddr : found->proved.vaddr;
 }
 
-/* Checks the target of a branch. No branch from elsewhere may lead to an instruction between the
- * beginning of a proof and the probe's place. If such a branch leads behind the end of the proof,
- * the place is moved back to that end. */
+/* Checks the target of a branch. No branch may lead to an instruction between the beginning and the
+ * end of a proof. If a branch leads to an instruction between the end of the proof and the probe's
+ * place, the place is moved back to that end. */
 static void note_target(uint64_t target, void *ctx)
 {
 	struct finder *f = ctx;
@@ -331,8 +333,8 @@ static void note_target(uint64_t target, void *ctx)
 		found->best = found->proved;
 }
 
-/* Decodes the functions with places from their beginnings, so that each place is known to begin an
- * instruction. */
+/* Decodes each function that has places, from the function's beginning. This shows that an
+ * instruction begins at each place. */
 static int check_places(struct finder *f)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
@@ -411,8 +413,8 @@ static int explain_variables(struct finder *f, uint64_t free_function)
 	return follow(f) ?: each_mention(f, array, array + 8, explain_state) ?: explain_callees(f);
 }
 
-/* The main interpreter's state is a variable. Is the instruction one that gives its address to the
- * interpreter, or compares it? */
+/* The main interpreter's state is a variable. Checks that the instruction stores this variable's
+ * address in the interpreter, or compares the address. */
 static int explain_main_state(struct finder *f, uint64_t vaddr)
 {
 	const cs_insn *insn = f->flow.decoder.insn;

@@ -25,11 +25,12 @@
  * Are these all the copies? Code that gives out a block must find its pool in the table usedpools.
  * Code that takes a block back must look up in the radix tree arena_map_root if the block lies in
  * an arena. So each mention of these two variables in the code must be explained. Within a few
- * dozen instructions, it must lead to one of the above, or to code that does something else: lists
- * or registers pools, or asks for a block's size.
+ * dozen instructions, the mention must lead to one of the three patterns above, or to code that
+ * does something else: it lists a pool, registers an arena, or asks for a block's size.
  *
- * 3.9 has no tree. The pool's header tells which entry of an array is that of the pool's arena, and
- * code that takes a block back must read the arena's address there:
+ * 3.9 has no tree. It has an array with an entry for each arena, and the pool's header has the
+ * index of its arena's entry. Code that takes a block back must read the arena's address in this
+ * entry:
  *
  *	 0  uintptr address	 0: there is no such arena
  *	 8  block *pool_address	 the first pool that was never used
@@ -42,23 +43,26 @@
  * The variable arenas points to the array. Code may keep this pointer for the next block that it
  * takes back. So the pointer is followed from each mention of the variable, like the state of 3.13
  * (below). An address in the array plus any index is taken for the address of another entry. Each
- * read of an arena's address must lead to a block that is taken back, a block's size, a visit of
- * the arena's pools, or the beginning or end of the arena.
+ * read of an arena's address must lead to one of these: a block is taken back, a block's size is
+ * asked for, the arena's pools are visited, or the arena begins or ends.
  *
- * From 3.13 on, both are parts of a state (struct _obmalloc_state, which begins with usedpools).
- * The pointer PyInterpreterState.obmalloc leads to it, and all code gets it from there
- * (get_state()). So each mention of this pointer's offset must be explained. From there the
- * state is followed until nothing holds it any more: through registers, the stack and calls, and
- * into functions that get its address, or that of a part, as an argument. Each lookup of a pool
- * or an arena in it must lead to one of the above. Code that computes another address from it,
- * or keeps it where it is not followed, is refused. The offset is learnt from _PyObject_Free.
+ * From 3.13 on, the table and the tree are parts of a state (struct _obmalloc_state, which begins
+ * with usedpools). The pointer PyInterpreterState.obmalloc leads to the state, and all code gets
+ * the state's address from this pointer (get_state()). So each mention of the pointer's offset must
+ * be explained. The offset is learnt from _PyObject_Free. From each mention the state's address is
+ * followed through registers, the stack and calls, until nothing holds it any more. It is also
+ * followed into functions that get this address, or the address of a part of the state, as an
+ * argument. Each lookup of a pool or an arena in the state must be explained in one of the ways
+ * above. Code is refused if it computes another address from the state's address, or keeps the
+ * state's address where it cannot be followed.
  *
- * This takes for granted that no code uses the state (or the array) behind an indirect call that
- * got it, behind a switch, in a register that the ABI does not preserve across calls (-fipa-ra),
- * or by an address of a part that it had stored in memory. In inlined copies compilers have no
- * reason for any of these. (In 3.9, code stores such addresses in its lists of arenas. No function
- * returns the array, and the code that makes it larger calls another function before it takes back
- * a block.) Test a new build by comparing with sys.getallocatedblocks(). */
+ * The search takes for granted that no code uses the state (or the array) in one of these ways:
+ * behind an indirect call that got its address; behind a switch; in a register that the ABI does
+ * not preserve across calls (-fipa-ra); by the address of a part, which the code had stored in
+ * memory. In inlined copies compilers have no reason for any of these. (In 3.9, code stores
+ * addresses of parts in its lists of arenas. No function returns the array. The code that makes the
+ * array larger calls another function before it takes back a block.) Test a new build by comparing
+ * with sys.getallocatedblocks(). */
 #ifndef MEMTRACE_ELF_PYMALLOC_H
 #define MEMTRACE_ELF_PYMALLOC_H
 
@@ -89,9 +93,9 @@ struct pymalloc {
 	char why[96]; /* why the copies are not known */
 };
 
-/* The search takes a quarter to half a second of CPU time. fn is called after each slice of the
- * search, which takes some milliseconds. fn can do work that cannot wait for the end of the
- * search. */
+/* The search takes a quarter to half a second of CPU time. The search is cut into slices of some
+ * milliseconds, and fn is called after each slice. fn can do work that cannot wait for the end of
+ * the search. */
 struct pymalloc_meanwhile {
 	void (*fn)(void *ctx); /* NULL: nobody waits */
 	void *ctx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the search for copies of pymalloc: pymalloc.c finds where the code mentions the pools
- * and asks what the code does with them, pymalloc_walk.c follows the paths from there, and
- * pymalloc_path.c tells what a path shows. */
+/* Private to the search for copies of pymalloc. pymalloc.c finds where the code mentions the pools,
+ * and asks the other two files what the code does with them. pymalloc_walk.c follows the paths from
+ * each mention, and pymalloc_path.c tells what a path shows. */
 #ifndef MEMTRACE_ELF_PYMALLOC_INTERNAL_H
 #define MEMTRACE_ELF_PYMALLOC_INTERNAL_H
 
@@ -18,11 +18,11 @@
 #define ARENA_BYTES	    48 /* of an entry of the array of arenas (3.9) */
 
 #define MAX_DECODED  1000000 /* instructions that are decoded, at most */
-#define MAX_PATH     48 /* instructions of a path, at most; by state: until a lookup is explained */
+#define MAX_PATH     48 /* most instructions of a path; with a state: until a lookup is explained */
 #define MAX_STORES   12 /* stores of a path that are remembered, at most */
 #define MAX_RECENT   8	/* instructions of a path that are remembered */
 #define MAX_SLOTS    4	/* places on the stack that hold the state, at most */
-#define MAX_COMPUTED 16 /* such values of a path, at most */
+#define MAX_COMPUTED 16 /* elements of path.computed */
 #define MAX_LOOKUPS  32 /* lookups on all paths from one mention, at most */
 #define MAX_CALLEES  512  /* functions that may get the state as an argument, at most */
 #define MAX_FOUND    4096 /* places, at most */
@@ -56,8 +56,9 @@ struct path {
 	uint64_t vaddr;
 	uint32_t n_insns, n_stores, n_recent;
 	struct store stores[MAX_STORES]; /* the last ones, in a ring */
-	uint64_t array; /* the last one in which the path has looked up something, as below */
-	/* The rest is used when walks follow a pointer. */
+	uint64_t array; /* vaddr of the variable (as finder.array) that points to the array of the
+			 * path's last lookup */
+	/* The fields below are used only when walks follow a pointer. */
 	struct flow_value state;	    /* the pointer; FLOW_NUMBER: not loaded yet */
 	struct flow_value slots[MAX_SLOTS]; /* where the stack holds it; FLOW_NUMBER: unused */
 	/* ids of values that were computed from addresses in the state in a way that flow.h does
@@ -67,18 +68,18 @@ struct path {
 		uint64_t vaddr;
 		struct flow_registers registers; /* before the instruction */
 	} recent[MAX_RECENT];
-	uint32_t lookups;  /* those that are not explained yet: bit i is shown.lookups[i] */
+	uint32_t lookups;  /* lookups that are not explained yet: bit i is shown.lookups[i] */
 	uint32_t n_before; /* n_stores at the last lookup */
-	/* they may be explained while n_insns is at most this number; 0: there are none, or this
-	 * path does not explain them any more */
+	/* these lookups may be explained while n_insns is at most this number; 0: there are no such
+	 * lookups, or this path does not explain them any more */
 	uint32_t due;
 };
 
 /* Places for a probe that sees an event. */
 struct found {
 	uint64_t from; /* as in struct event */
-	/* The instruction that completes the proof. Only its vaddr is set if no register holds the
-	 * block there. */
+	/* The instruction that completes the proof. If no register holds the block there, only
+	 * vaddr is set. */
 	struct pymalloc_place proved;
 	/* `proved`, or a cheaper place that is always reached from `proved`, or a place between
 	 * `from` and `proved` where a register holds the block */
@@ -93,27 +94,27 @@ struct shown {
 	bool listed;	 /* a pool joins a list of usedpools */
 	bool registered; /* an arena joins the tree, or leaves it */
 	bool asked_size;
-	/* If walks follow a pointer: each place where a path looks up a pool or an arena by it, and
-	 * whether some path from there shows what for. */
+	/* If walks follow a pointer: each place where a path uses the pointer to look up a pool or
+	 * an arena. `explained`: some path from there shows the purpose of the lookup. */
 	struct lookup {
 		uint64_t vaddr;
 		bool explained;
 	} lookups[MAX_LOOKUPS];
 	unsigned int n_lookups;
-	uint64_t array;	 /* that of a path that takes back a block */
+	uint64_t array;	 /* path.array of a path that takes back a block */
 	bool unfinished; /* a path was too long */
 };
 
 struct finder {
 	struct flow flow;
 	struct functions functions;
-	/* Up to 3.11: the variables usedpools, and arena_map_root (0: not known yet). With a state:
-	 * offsets in it. */
+	/* Up to 3.11: the vaddrs of the variables usedpools and arena_map_root (0: not known yet).
+	 * With a state: the offsets of both in the state. */
 	uint64_t table, table_end, tree;
 	/* In 3.9: the variable arenas, which points to the array of arenas; 0: not known */
 	uint64_t array;
-	/* Walks follow a pointer, to the state or to the array. Functions below call either of them
-	 * the state. */
+	/* Walks follow a pointer, to the state or to the array. The functions below call either of
+	 * them "the state". */
 	bool follows;
 	/* From 3.13 on: the offset of the pointer to the state in struct _is, the interpreter; 0:
 	 * there is no state */
@@ -131,7 +132,8 @@ struct finder {
 	uint64_t side_way; /* target of a branch that bypasses a proof; 0: none */
 	struct path *paths;
 	size_t n_paths, n_steps, n_decoded;
-	/* what walks with a state have seen: hashes of places and knowledge, 0: unused */
+	/* what walks with a state have seen: hashes of a place in the code and of what was known
+	 * there; 0: unused */
 	uint64_t *seen;
 	size_t n_seen, n_walks;
 	struct found *found; /* ascending by best.vaddr */
@@ -151,11 +153,11 @@ finder__refuse(struct finder *finder, const char *fmt, ...);
 
 /* Is the access the last of three that look up an address in the tree? The first reads root[i],
  * which points to a node. The second reads an entry of this node, which points to another node. The
- * third is in this other node. *ret_root: where root is. */
+ * third accesses an entry of this other node. *ret_root: where root is. */
 bool path__looks_up(const struct flow *flow, const struct flow_place *place,
 		    struct flow_value *ret_root);
 
-/* Does the access look up an entry in an array, to which a variable points? Returns the address of
+/* Does the access look up an entry in an array that a variable points to? Returns the address of
  * the variable; 0: it does not. */
 uint64_t path__looked_up_in(const struct flow *flow, const struct flow_place *place);
 
@@ -166,12 +168,12 @@ bool path__is_state(const struct finder *finder, const struct path *path, struct
 /* Notes that the path's lookups are explained. */
 void path__explain(struct finder *finder, const struct path *path);
 
-/* Has the path written a pointer to memory other than the stack, since its last lookup if it
- * follows a pointer? Then it does more than ask for a size. */
+/* Has the path written a pointer to memory other than the stack? Then it does more than ask for a
+ * size. If the path follows a pointer, only writes since its last lookup count. */
 bool path__has_stored(const struct path *path);
 
-/* Records a store on a path. before: the registers before it. 1: it shows the purpose of the path,
- * or of its lookups. 0; negative errno. */
+/* Records a store on a path. before: the registers before the store. Returns 1 if the store shows
+ * the purpose of the path or of the path's lookups, else 0; negative errno. */
 int path__note_store(struct finder *finder, struct path *path, const struct flow_registers *before,
 		     const struct flow_effect *effect);
 

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 #include "elf/probe_site.h"
 
-/* at most so many instructions after the proof are searched for a cheaper place */
+/* how many instructions after the proof are searched for a cheaper place, at most */
 #define MAX_AFTER 8
 
 #define HEADER_BYTES 48
@@ -90,8 +90,8 @@ static bool counts_first(const struct path *path, struct flow_value pool)
 	return count && count->value.id == FLOW_NUMBER && count->value.off == 1;
 }
 
-/* Does the store, the last one of the path, complete the giving out of a block? The pool is from
- * usedpools, or has had no blocks. */
+/* Does the path's last store complete the giving out of a block? The block's pool must be from
+ * usedpools, or must have had no blocks in use. */
 static bool gives(const struct finder *f, const struct path *path, const struct store *s,
 		  struct event *ret)
 {
@@ -143,7 +143,8 @@ static bool takes_back_by_other_name(const struct finder *f, const struct path *
 	return false;
 }
 
-/* Does the store complete the taking back of a block? Its two stores may come in any order. */
+/* Does the store complete the taking back of a block? The two stores that take a block back may
+ * come in any order. */
 static bool takes_back(const struct finder *f, const struct path *path, const struct store *s,
 		       struct event *ret)
 {
@@ -214,8 +215,8 @@ static int add_found(struct finder *f, const struct found *new)
 	return 0;
 }
 
-/* Describes a probe at the instruction that was decoded last, before which `registers` hold these
- * values. False: no register holds the block, or the pool of a block that is given out. */
+/* Describes a probe at the instruction that was decoded last. registers: their values before this
+ * instruction. False: no register holds the block, or the pool of a block that is given out. */
 static bool describe(const struct finder *f, const struct flow_registers *registers,
 		     const struct event *event, uint64_t vaddr, struct pymalloc_place *ret)
 {
@@ -269,9 +270,9 @@ static int find_earlier(struct finder *f, const struct path *path, const struct 
 }
 
 /* Records where a probe can see the block of an event that was just proved. One place is the
- * instruction that completes the proof. A better one is a later instruction that always follows and
- * that the kernel emulates. With a state, it may have to be an earlier one. before: the registers
- * before the instruction that completes the proof. */
+ * instruction that completes the proof. A better place is a later instruction that always follows
+ * and that the kernel emulates. With a state, the place may have to be an earlier instruction.
+ * before: the registers before the instruction that completes the proof. */
 static int note_place(struct finder *f, const struct path *path,
 		      const struct flow_registers *before, const struct event *event)
 {

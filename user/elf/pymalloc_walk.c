@@ -5,13 +5,13 @@
 #include <string.h>
 
 #define MAX_STEPS 4096 /* instructions on all paths from one mention, at most */
-/* the same, and instructions of a path, with a state */
+/* with a state: the same limit, and the limit of the instructions of one path */
 #define MAX_STATE_STEPS (32 * MAX_STEPS)
 #define MAX_STATE_PATH	4096
 
 /* --- the state, or the array of arenas --- */
 
-/* Returns the offset in the state, in an array the offset in an entry. value: an address in it */
+/* Returns the offset of the address `value` in the state; in an array, its offset in the entry. */
 static uint64_t part_of(const struct finder *f, const struct path *path, struct flow_value value)
 {
 	int64_t off = (int64_t)(value.off - path->state.off);
@@ -53,15 +53,15 @@ static int note_lookup(struct finder *f, struct path *path, bool pool)
 				      (unsigned long long)path->vaddr);
 	if (i == f->shown.n_lookups)
 		f->shown.lookups[f->shown.n_lookups++] = (struct lookup){.vaddr = path->vaddr};
-	/* What was looked up before is not explained on this path any more, except by two reads of
-	 * an arena's entry. */
+	/* From here on, this path does not explain earlier lookups any more. Exception: if both
+	 * lookups read an arena's entry, both may still be explained. */
 	path->lookups = (pool || path->pool.id ? 0 : path->lookups) | 1U << i;
 	path->due = path->n_insns + MAX_PATH;
 	path->n_before = path->n_stores;
 	return 0;
 }
 
-/* Is the value an address in the state, or computed from one? */
+/* Is the value an address in the state, or computed from such an address? */
 static bool is_of_state(const struct path *path, struct flow_value value)
 {
 	if (value.id == FLOW_NUMBER)
@@ -72,7 +72,7 @@ static bool is_of_state(const struct path *path, struct flow_value value)
 	return value.id == path->state.id;
 }
 
-/* Returns what the pointer that walks follow leads to. */
+/* Returns the name of what the followed pointer leads to. */
 static const char *name_of(const struct finder *f)
 {
 	return f->array ? "array of arenas" : "state";
@@ -84,7 +84,7 @@ static int refuse_use(struct finder *f, const struct path *path)
 			      (unsigned long long)path->vaddr);
 }
 
-/* Does anything hold an address in the state, or what was computed from one? */
+/* Does anything hold an address in the state, or a value computed from such an address? */
 static bool holds_state(const struct path *path)
 {
 	for (unsigned int i = 1; i <= DECODE_RSP; i++)
@@ -96,7 +96,7 @@ static bool holds_state(const struct path *path)
 	return false;
 }
 
-/* Returns the number of the slot at this place; -1: it is none. */
+/* Returns the number of the slot at this place; -1: there is no slot. */
 static int slot_at(const struct path *path, const struct flow_place *place)
 {
 	for (int i = 0; i < MAX_SLOTS; i++)
@@ -229,7 +229,7 @@ static bool is_followed(const cs_insn *insn)
 }
 
 /* Does the instruction write its last operand without reading it? (Capstone's access of operands is
- * not reliable in AT&T order. In case of doubt it is taken to be read.) */
+ * not reliable in AT&T order. In case of doubt the operand is taken to be read.) */
 static bool only_writes(const cs_insn *insn)
 {
 	return insn->id == X86_INS_LEA || insn->id == X86_INS_MOVZX || insn->id == X86_INS_MOVSX ||
@@ -237,8 +237,8 @@ static bool only_writes(const cs_insn *insn)
 	       (insn->id == X86_INS_IMUL && insn->detail->x86.op_count == 3);
 }
 
-/* Finds the address in the array of arenas that an operand in memory computes: one that is known,
- * plus any index. False: it computes another address. */
+/* Finds the address in the array of arenas that a memory operand computes: a known address in the
+ * array, plus any index. False: the operand computes another address. */
 static bool find_entry(const struct finder *f, const struct path *path,
 		       const struct flow_registers *before, const cs_x86_op *op,
 		       struct flow_value *ret)
@@ -256,7 +256,7 @@ static bool find_entry(const struct finder *f, const struct path *path,
 	return true;
 }
 
-/* Checks an operand in memory. 1: lea computes another address from one in the state. */
+/* Checks an operand in memory. 1: lea computes another address from an address in the state. */
 static int check_address(struct finder *f, struct path *path, const struct flow_registers *before,
 			 const cs_x86_op *op)
 {
@@ -284,7 +284,8 @@ static int check_address(struct finder *f, struct path *path, const struct flow_
 	return lea || insn->id == X86_INS_NOP ? 1 : refuse_use(f, path);
 }
 
-/* Can an address be added to the operand? It is a whole register that holds no address. */
+/* Can the operand be an index that is added to an address? Such an operand is a whole register that
+ * holds no address. */
 static bool is_index(const struct path *path, const struct flow_registers *before,
 		     const cs_x86_op *op)
 {
@@ -303,7 +304,7 @@ static int check_value(struct finder *f, struct path *path, const struct flow_re
 
 	if (op->size != 8 || is_followed(insn) || !holds_of_state(path, before, op->reg))
 		return 0;
-	/* an index is added to an address in the array, or the other way round */
+	/* an index is added to an address in the array, or such an address to an index */
 	if (f->array && insn->id == X86_INS_ADD && before->of[number].id == path->state.id &&
 	    is_index(path, before, op == last ? first : last)) {
 		path->registers.of[decode__register(last->reg)] = before->of[number];
@@ -339,8 +340,8 @@ static int check_use(struct finder *f, struct path *path, const struct flow_regi
 	return computes > 0 ? note_computed(f, path, before) : computes;
 }
 
-/* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: it does not
- * give the state to a register. */
+/* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: the
+ * instruction does not give the state to a register. */
 static int take_state(struct finder *f, struct path *path, const struct flow_effect *effect)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
@@ -368,7 +369,7 @@ static int take_state(struct finder *f, struct path *path, const struct flow_eff
 	return path->state.id == FLOW_NUMBER;
 }
 
-/* Does a call get the address of an arena, which may then leave the array? */
+/* Does a call get the address of an arena? Then this arena may leave the array. */
 static bool gives_back_arena(const struct finder *f, const struct path *path,
 			     const struct flow_registers *before)
 {
@@ -407,7 +408,7 @@ static int follow_call(struct finder *f, struct path *path, const struct flow_re
 }
 
 /* Was this walk here before with the same knowledge of the state and of the last pool? Then no new
- * use of them follows. */
+ * use of the state or the pool follows. */
 static bool was_here(struct finder *f, const struct path *path)
 {
 	uint64_t key = path->vaddr * 31 + f->n_walks;
@@ -449,8 +450,9 @@ static bool ends(struct finder *f, struct path *path)
 
 /* --- walking --- */
 
-/* Does the path only ask for the size class of a pool? With a state, it must do so soon after the
- * lookup of the arena. The pool's address was computed from a block's address, not loaded. */
+/* Does the path only ask for the size class of a pool? With a state, the path must do so soon after
+ * the lookup of the arena. The pool's address must have been computed from a block's address, not
+ * loaded. */
 static bool reads_size(const struct finder *f, const struct path *path,
 		       const struct flow_place *load)
 {
@@ -523,9 +525,10 @@ static int note_load(struct finder *f, struct path *path, const struct flow_regi
 	return rc;
 }
 
-/* Checks that a path does not end while other code may still use the state: a function may return
- * it, and code to which an indirect jump leads may find it in a preserved register or in a slot. (A
- * jump through a table is a switch. The pool's functions, and so their copies, have none.) */
+/* Checks that no other code may still use the state when a path ends. A function may return the
+ * state, and code to which an indirect jump leads may find it in a preserved register or in a slot.
+ * (A jump through a table is a switch. The functions of pymalloc have no switch, so their copies
+ * have none.) */
 static int check_end(struct finder *f, const struct path *path)
 {
 	const cs_insn *insn = f->flow.decoder.insn;
@@ -536,7 +539,8 @@ static int check_end(struct finder *f, const struct path *path)
 	if (insn->id == X86_INS_JMP && insn->detail->x86.operands[0].type == X86_OP_MEM &&
 	    insn->detail->x86.operands[0].mem.index != X86_REG_INVALID)
 		return 0;
-	/* no function returns the array; one that looks up arenas in it may leave it in rax */
+	/* no function returns the array, but one that looks up arenas in it may leave its address
+	 * in rax */
 	if (returns && f->array && f->shown.n_lookups)
 		return 0;
 	for (unsigned int reg = from; reg <= to; reg++)

@@ -11,11 +11,11 @@
 
 /* A function that has not returned. Its frame ends at `end`, where the caller's begins. */
 struct stack_frame {
-	uint64_t pc; /* an address in the function; of a caller, within its call */
+	uint64_t pc; /* an address in the function; in a caller, it lies within the call */
 	uint64_t end;
 };
 
-/* What a walk reads. Both return false if it is not known. */
+/* What a walk reads. Both functions return false if the answer is not known. */
 struct stack_source {
 	bool (*rule)(void *ctx, uint64_t pc, uint32_t *ret); /* unwind.h */
 	bool (*word)(void *ctx, uint64_t addr, uint64_t *ret);
@@ -23,8 +23,8 @@ struct stack_source {
 };
 
 /* Walks from a thread's registers outwards, at most `max` frames. Each frame ends above the one
- * before it. Returns how many frames were found. The walk ends where a rule is missing, or is one
- * of Go's, or of a signal's frame. */
+ * before it. Returns how many frames were found. The walk ends where there is no rule, or where the
+ * rule is one of Go's or that of a signal's frame. */
 size_t stack_walk(const struct stack_source *source, uint64_t pc, uint64_t sp, uint64_t bp,
 		  struct stack_frame *ret, size_t max);
 

@@ -61,7 +61,7 @@ static bool read_marker(struct cursor desc, uint64_t base, const char **ret_prov
 	*ret_provider = read_text(&desc);
 	ret->name = read_text(&desc);
 	ret->arguments = read_text(&desc);
-	/* prelink moves the section, but does not know the notes */
+	/* prelink moves the section, but does not adjust the notes */
 	shift = base && noted_base ? base - noted_base : 0;
 	ret->vaddr += shift;
 	if (ret->semaphore)

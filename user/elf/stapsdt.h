@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Probes that a program has built in: the markers of systemtap's <sys/sdt.h> (also called USDT).
  *
- * A marker is a nop in the code, and a note in the section .note.stapsdt: where the nop is, the
- * marker's provider and name, and where its arguments are at that moment. The arguments are text,
- * as the compiler wrote them for the assembler: "8@%rdi -4@-20(%rbp) 8@$5". A marker may have a
- * semaphore, a counter in the program's data: while it is 0, the program skips the work for the
- * marker.
+ * A marker is a nop in the code, and a note in the section .note.stapsdt. The note holds the nop's
+ * address, the marker's provider and name, and where the marker's arguments are at the nop. The
+ * arguments are text, as the compiler wrote them for the assembler: "8@%rdi -4@-20(%rbp) 8@$5". A
+ * marker may have a semaphore, a counter in the program's data: while it is 0, the program skips
+ * the work for the marker.
  *
  * The file is the target's, so no number and no text is trusted. libbpf can attach to such markers
- * by itself, but it reads the file by libelf in the privileged process. */
+ * by itself, but libbpf reads the file by libelf in the privileged process. */
 #ifndef MEMTRACE_ELF_STAPSDT_H
 #define MEMTRACE_ELF_STAPSDT_H
 
@@ -25,8 +25,8 @@ struct stapsdt_marker {
 	uint64_t semaphore;    /* vaddr of a 16-bit counter, adjusted likewise; 0: it has none */
 };
 
-/* Calls fn for each marker of the provider. The texts are valid only while fn runs. Stops when fn
- * returns non-zero and returns that value. Notes are read up to the first broken one. Returns 0 if
+/* Calls fn for each marker of the provider. The texts are valid only while fn runs. If fn returns
+ * non-zero, stops and returns that value. Notes are read up to the first broken one. Returns 0 if
  * the file has no markers; -ENOMEM; -ENOEXEC when the section cannot be read, or is larger than 16
  * MiB. */
 int stapsdt__each(const struct elf_image *image, const char *provider,

@@ -2,9 +2,9 @@
 /* How to step out of every function of one ELF file. The programs in the file's .eh_frame are run
  * once. The results are stored as a sorted table of 8-byte rows for the unwinder in the kernel.
  *
- * A row holds from its pc up to the pc of the next row. In all x86-64 code that compilers make, the
- * return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp or
- * rbp plus a constant. A rule that does not fit is stored as UNWIND_BAD, never approximated. */
+ * A row is valid from its pc up to the pc of the next row. In all x86-64 code that compilers make,
+ * the return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp
+ * or rbp plus a constant. A rule that does not fit is stored as UNWIND_BAD, never approximated. */
 #ifndef MEMTRACE_ELF_UNWIND_H
 #define MEMTRACE_ELF_UNWIND_H
 
@@ -36,13 +36,15 @@ enum unwind_kind {
 #define UNWIND_RULE(kind, cfa_off, rbp_saved, rbp_slot)                                            \
 	((uint32_t)(kind) | (uint32_t)(rbp_saved) << 3 | (uint32_t)(rbp_slot) << 4 |               \
 	 (uint32_t)((cfa_off) / 8) << 16)
-/* A frame with a frame pointer, which may point to another stack, above or below. */
+/* A frame with a frame pointer. The frame pointer may point to another stack, at higher or lower
+ * addresses. */
 #define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
-/* A frame that has left its goroutine's stack for the thread's. At rsp + g_off stands the
- * goroutine's address; the goroutine's second word is the upper end of its stack. At rsp +
- * depth_off stands how far below that end rsp was before the switch; if the goroutine's address is
- * 0, the former rsp itself stands there. At the former rsp stand the caller's rbp, if rbp_saved,
- * and then the return address. g_off and depth_off are not both 0. */
+/* A frame that has switched from its goroutine's stack to the thread's stack. The word at rsp +
+ * g_off is the goroutine's address. The goroutine's second word is the upper end of its stack. The
+ * word at rsp + depth_off says how far below that end rsp was before the switch. If the goroutine's
+ * address is 0, the word at rsp + depth_off is the former rsp itself. The former rsp points to the
+ * caller's rbp, if rbp_saved, and then to the return address. g_off and depth_off are not both
+ * 0. */
 #define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
 	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
 #define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule)&7))
@@ -56,7 +58,7 @@ struct unwind_row {
 };
 
 struct unwind_table {
-	uint64_t base;		 /* vaddr of pc 0: that of the lowest executable PT_LOAD segment */
+	uint64_t base;		 /* vaddr of pc 0: start of the lowest executable PT_LOAD segment */
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
 				  * row is UNWIND_NONE at the end of the last function */
 	size_t n;

@@ -15,8 +15,9 @@ struct unwind_rows {
 	size_t max; /* the largest n allowed */
 };
 
-/* Adds a row: from pc on, rule holds. pc never descends; a row at the same pc is replaced. Returns
- * 0, -ENOMEM or -E2BIG. After an error the rows stay as they were, but a row at pc is gone. */
+/* Adds a row: from pc on, rule is valid. The pcs of successive calls never descend; a row at the
+ * same pc is replaced. Returns 0, -ENOMEM or -E2BIG. After an error the rows stay as they were,
+ * except that a row at the same pc is removed. */
 int unwind_rows__add(struct unwind_rows *rows, uint32_t pc, uint32_t rule);
 
 #endif

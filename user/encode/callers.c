@@ -111,7 +111,7 @@ static int tree__fill(struct tree *tree, const struct profile *profile, bool sho
 
 			n_frames += slots.first[location + 1] - slots.first[location];
 		}
-	n_frames += profile->n_sites; /* a stack without frames has a beginning, too */
+	n_frames += profile->n_sites; /* even a stack without frames has a beginning (one entry) */
 	numbers = calloc(slots.first[profile->n_locations] + 1, sizeof(*numbers));
 	tree->frames = calloc(n_frames + 1, sizeof(*tree->frames));
 	tree->stacks = calloc(profile->n_sites + 1, sizeof(*tree->stacks));
@@ -199,7 +199,8 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 
 	put_numbers(tree, node->bytes, indent);
 	rc = put_frame(tree, first->frames[depth], indent, true, &used);
-	/* while all stacks of the node have the same caller, it stays on this line */
+	/* as long as all stacks of the node have the same caller, this caller is put on the same
+	 * line */
 	for (depth++; !rc && depth < first->n && first->frames[depth] == last->frames[depth];
 	     depth++)
 		rc = put_frame(tree, first->frames[depth], indent, false, &used);

@@ -228,7 +228,8 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 
 /* --- JSON --- */
 
-/* Puts a probability with four significant digits. With three decimals, small ones would be 0. */
+/* Puts a probability with four significant digits. With three decimals, small probabilities would
+ * be 0. */
 static void put_probability(struct json *json, const char *key, double p, bool known)
 {
 	json__key(json, key);

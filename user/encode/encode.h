@@ -17,10 +17,10 @@
 /* jemalloc's threaded heap profile, "heap_v2/R". R is the sampling interval. Every reader
  * multiplies the numbers of each line by 1 / (1 - exp(-(s/n)/R)), where s/n is the line's own
  * average size. The file therefore does not hold the estimate, but the integers that this
- * arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C, they
- * are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If a stack has
- * few samples of mixed sizes, rounding would change its bytes. Such a stack is written as two
- * entries, which readers add up. Sites with nothing live are written too, for their accumulated
+ * arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C, these
+ * integers are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If a
+ * stack has few samples of mixed sizes, rounding would change its bytes. Such a stack is written as
+ * two entries, which readers add up. Sites with nothing live are written too, for their accumulated
  * numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
@@ -44,8 +44,8 @@ int encode_collapsed(const struct profile *profile, struct sink *sink);
 /* profile.proto, gzipped, for pprof, for other readers of this format, and for memtrace itself.
  * profile/pprof.h describes the fields, and decode/decode.h reads all of them back. Readers show
  * inuse_space first, leave out the probed functions (drop_frames; not for faults), and show the
- * comments with `pprof -comments`. Only the program's mappings and those that stacks go through are
- * written. Strings are made printable. */
+ * comments with `pprof -comments`. Of the mappings, only the program's and those that stacks go
+ * through are written. Strings are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
 
 /* --- profiles that are pushed to collectors --- */
@@ -61,7 +61,7 @@ struct encode_interval {
 	/* By site: by how many objects and bytes live memory has grown; negative if it has shrunk.
 	 * Set for pprof only. NULL: the memory live at the end is written. */
 	const double (*live)[2];
-	size_t most_sites; /* at most this many sites are written: the profile's first */
+	size_t most_sites; /* at most this many sites are written: the first ones of the profile */
 };
 
 /* Computes the values to write for a site, in the order of enum pprof_value. */
@@ -119,14 +119,15 @@ struct svg_options {
 
 /* A flame graph (icicles: callers above) in one file that needs no other. The picture is also
  * complete where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h).
- * Frames of one name and module below the same callers are one box, largest first. Inlined
- * functions and allocation functions are boxes, too. With a base, colours show by how much each
- * frame has grown or shrunk since the base, and whether the change exceeds the sampling error. The
- * script can switch to the base's widths. Frames that only the base has are visible then. Below
- * each parent, all boxes narrower than a quarter of a pixel are folded into one ("(n smaller)"). If
- * more than 20,000 boxes would be left, larger ones are folded, too. Frames deeper than 1,024 are
- * folded into their caller. Names longer than 400 characters are shortened; controls and bytes that
- * are not UTF-8 become '?'. The same profile gives the same bytes. options may be NULL. */
+ * Frames with the same name and module below the same callers are one box. The largest box comes
+ * first. Inlined functions and allocation functions are boxes, too. With a base, colours show by
+ * how much each frame has grown or shrunk since the base, and whether the change exceeds the
+ * sampling error. The script can switch to the base's widths. Frames that only the base has are
+ * visible then. Below each parent, all boxes narrower than a quarter of a pixel are folded into one
+ * ("(n smaller)"). If more than 20,000 boxes would be left, larger ones are folded, too. Frames
+ * deeper than 1,024 are folded into their caller. Names longer than 400 characters are shortened;
+ * controls and bytes that are not UTF-8 become '?'. The same profile gives the same bytes. options
+ * may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table needs: nothing is shortened or left out to save room. */
@@ -152,7 +153,8 @@ struct table_options {
 
 /* For people: how much memory each pool of threads allocated, freed and still owns. A pool is the
  * threads whose names differ only in numbers. A matrix of the first pools follows: who freed whose
- * memory. For a windowed run, only the owners of the live memory are written, with its interval. */
+ * memory. For a windowed run, only the owners of the live memory are written, and the interval of
+ * this memory. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
@@ -169,39 +171,40 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 		     struct sink *sink);
 
 /* For people: a head line of the run; live memory by stack (bytes with 95 % interval, objects,
- * share, the most telling frames); contradictions between figures, or with what is known of the
- * process (profile/contradictions.h); files written; losses that are not zero. All names are
- * printed with control characters replaced: they come from the target. If frames lack room, OBJECTS
- * is left out; if that is not enough, also SHARE, or in a table of leaks LIVE. A line says which
- * columns are left out. If the profile comes from a file that does not say how it was made, the
- * head line has only the known facts. */
+ * share, the most telling frames); contradictions between figures, or between figures and what is
+ * known about the process (profile/contradictions.h); files written; losses that are not zero. All
+ * names are printed with control characters replaced, because they come from the target. If there
+ * is too little room for frames, the column OBJECTS is left out. If that is not enough, SHARE is
+ * left out, too (in a table of leaks: LIVE). A line says which columns are left out. If the profile
+ * comes from a file that does not say how the profile was made, the head line has only the known
+ * facts. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* Puts a part of a line. It names the profile's contradictions first. If any stack surely grows, it
- * then names the one that grows fastest, with the interval of its growth. Of options, width and
- * show_runtime are used. 0 or -errno. */
+/* Puts a part of a line. This part names the profile's contradictions first. If any stack surely
+ * grows, it then names the stack that grows fastest, with the interval of its growth. Of options,
+ * width and show_runtime are used. 0 or -errno. */
 int encode_fastest(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
-/* During a run: one line (without a newline) about a process. It says how long and how the process
- * has been traced. The text of encode_fastest() follows. */
+/* During a run: one line (without a newline) about a process. The line says how long and how the
+ * process has been traced. The text of encode_fastest() follows. */
 int encode_leader(const struct profile *profile, const struct table_options *options,
 		  struct sink *sink);
 
 /* For people: live memory by component (profile/modules.h), indented like the tree of components,
- * and the remainder that no rule claims; with growth where it is known. Top components and the
+ * and the remainder that no rule claims. Growth is shown where it is known. Top components and the
  * remainder add up to the profile. If alone is set, the first lines of encode_table() are put above
- * the components, and losses that are not zero below them. All names are printed with control
- * characters replaced. */
+ * the components, and losses that are not zero are put below them. All names are printed with
+ * control characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
 
 /* For people: the parts of the process's resident set (profile/resident.h), in KiB. The first rows
  * add up to the Rss of smaps. The difference between Rss and VmRSS follows, and memory that is in
- * neither of them. Each kind shows its largest rows and sums up the others in one. Only estimated
- * figures have intervals. Of options, which may be NULL, only width is used. All names are printed
- * with control characters replaced. */
+ * neither of them. Each kind shows its largest rows and sums up the others in one row. Only
+ * estimated figures have intervals. Of options, which may be NULL, only width is used. All names
+ * are printed with control characters replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
 
@@ -232,18 +235,19 @@ struct process_table_options {
  * divided by the length of the run, because all LIVE memory was allocated during the run. The
  * length is the longest duration_s. (A process that began later held nothing before.) The interval
  * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
- * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). Memory from
- * before the run that the process freed is not subtracted, because it is not seen. If no live block
- * was sampled, the interval ends at -ln(0.025) R. If more memory than that were live, the chance
- * would be 97.5 % or more that at least one of its blocks had been sampled. ">=" means that samples
- * were dropped. PEAK is the most that the process held at any time; "-": not known, as in windows.
- * The column PEAK is present if the PEAK of some process is larger than its LIVE. RSS is the
- * resident memory at the end, CHANGE its change over the run. TOP SITE is the function that holds
- * most memory. Ended processes are ordered by their peak. Sums cover the processes that still
- * exist; their RSS counts shared pages once for each process.
+ * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). If the process
+ * freed memory that it had allocated before the run, this memory is not subtracted, because
+ * memtrace does not see it. If no live block was sampled, the interval ends at -ln(0.025) R. If
+ * more memory than that were live, the chance would be 97.5 % or more that at least one of its
+ * blocks had been sampled. ">=" means that samples were dropped. PEAK is the most that the process
+ * held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK of some
+ * process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change over
+ * the run. TOP SITE is the function that holds most memory. Ended processes are ordered by their
+ * peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once for each
+ * process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
- * line says which. Names are printed with control characters replaced. */
+ * line says which columns. Names are printed with control characters replaced. */
 int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
@@ -274,31 +278,31 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 /* For people: what was compared, warnings, the total change; a row for each stack (first those that
  * surely grow, then those that surely shrink, then the rest by change); how many changes may be
  * chance, and the least growth that would have been found; losses by profile. The columns of a row:
- * the change with its 95 % interval; the change per second where known; from and to; whether it is
- * more than chance; the most telling frames. With more than two profiles EVIDENCE says in how many
- * steps the stack grew, and PER SECOND is the trend where there is one. A difference of a few
- * blocks "may be chance" even if every byte is certain (profile/diff.h). Of options, top, width and
- * color are used. */
+ * the change with its 95 % interval; the change per second where known; the bytes before and after;
+ * whether the change is more than chance; the most telling frames. With more than two profiles
+ * EVIDENCE says in how many steps the stack grew, and PER SECOND is the trend where there is one. A
+ * difference of a few blocks "may be chance" even if every byte is certain (profile/diff.h). Of
+ * options, top, width and color are used. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
 int encode_diff_json(const struct diff *diff, struct sink *sink);
 
 /* "root;caller;leaf OLD NEW\n": the bytes in the first and the last profile, as difffolded.pl
- * writes them for flamegraph.pl. Otherwise as encode_collapsed(). */
+ * writes them for flamegraph.pl. Everything else is as in encode_collapsed(). */
 int encode_diff_collapsed(const struct diff *diff, struct sink *sink);
 
 /* For people: the replicas, the odd one first, and each stack of which one replica has unusually
- * much. */
+ * much memory. */
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink);
 
 /* JSON of replicas, as encode_json() writes it. */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
-/* For people: does the process leak, and where? Stacks are ranked by evidence. Each has sentences
- * with its numbers and with a way to confirm the leak. The end says which leaks could not have been
- * seen. -EINVAL: the profile or diff is refused (leaks__refusal()). */
+/* For people: does the process leak, and where? Stacks are ranked by evidence. Each stack has
+ * sentences with its numbers and with a way to confirm the leak. The last lines say which leaks
+ * could not have been seen. -EINVAL: the profile or diff is refused (leaks__refusal()). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
@@ -334,9 +338,9 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 const char *format_bytes(double bytes, char *buf);
 
 /* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
- * of a core, a share of their CPU time says nothing about the effect. The text is then "0.4 % of a
- * core", and true is returned. overhead_pct: the cost in per cent of their CPU time. cpu_cores: how
- * many cores they use on average; 0: not known. */
+ * of a core, a share of their CPU time says nothing about the effect of tracing. The text is then
+ * "0.4 % of a core", and true is returned. overhead_pct: the cost in per cent of their CPU time.
+ * cpu_cores: how many cores they use on average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

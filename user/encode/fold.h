@@ -23,7 +23,7 @@
  *
  * Short arguments are folded, too: --tree adds up the stacks that begin with the same folded name,
  * so f<int> and f<long> are one function in its output. A name whose brackets do not match is not a
- * template's. This name and all other names are copied unchanged. */
+ * template's. Such a name, and all names that are not listed above, are copied unchanged. */
 char *fold_name(const char *name);
 
 #endif

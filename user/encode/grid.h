@@ -23,8 +23,8 @@ struct grid {
 	/* Width of each column, set by grid__fit(); 0: the column is left out. The caller may then
 	 * set more widths to 0. */
 	size_t *width;
-	size_t line; /* rows are cut to so many columns of the terminal if possible; 0: rows are not
-		      * cut */
+	size_t line; /* rows are cut to this many columns of the terminal if possible; 0: rows are
+		      * not cut */
 	int error;   /* 0, or -ENOMEM from the first failure on */
 };
 
@@ -39,8 +39,8 @@ struct grid {
 void grid__add(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Adds a row. Tabs separate its cells; only the last column's cell may itself contain tabs. If
- * there are fewer cells than columns, the last one fills the row: it is aligned to the left, and no
- * column becomes wider for it. */
+ * there are fewer cells than columns, the last cell fills the row: it is aligned to the left, and
+ * no column becomes wider for it. */
 void grid__add_row(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Sets the widths of the columns. Call it when all cells are added. A column with only empty cells
@@ -56,8 +56,8 @@ void grid__widen(struct grid *grid, size_t column, size_t width);
 size_t grid__columns(const struct grid *grid);
 
 /* Put the titles, or a row, and then the text, without a newline. text NULL: the caller puts the
- * text. Two blanks separate the columns, and the text from the last column. Both return
- * grid__columns(). */
+ * text. Two blanks separate the columns from each other, and the last column from the text. Both
+ * return grid__columns(). */
 size_t grid__put_titles(const struct grid *grid, const char *text, struct sink *sink);
 size_t grid__put_row(const struct grid *grid, size_t row, const char *text, struct sink *sink);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The lines that a profile's tables begin with: which run, how it was sampled, the total of live
- * memory and how sure it is. */
+ * memory and how sure this total is. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "encode/text.h"
 #include "profile/windowed.h"
 
-#define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
+#define MOSTLY		0.5 /* share of the run; if more of it was traced, few windows do no harm */
 #define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line warns */
 #define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
 
@@ -37,8 +37,8 @@ void format_cost_cell(const struct profile *profile, char buf[32])
 		snprintf(buf, 32, "%.1f%%", profile->overhead_pct.value);
 }
 
-/* Puts the cost of tracing. If a process is mostly idle, the cost is also put as a share of a core,
- * because a share of its own CPU time does not show how much the cost matters. */
+/* Puts the cost of tracing. If a process is mostly idle, the cost is also put as a share of a core.
+ * The reason: a share of the process's own CPU time does not show how much the cost matters. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	char cost[32];
@@ -67,8 +67,8 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
-/* Says that calls cost more because of other tracers' probes, because the user can do something
- * about it. */
+/* Says that calls cost more because of other tracers' probes. The user can do something about these
+ * probes. */
 static void put_others(const struct profile *profile, struct sink *sink)
 {
 	if (profile->others_pct >= OTHERS_TOLD_PCT)
@@ -242,7 +242,7 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
-/* Warns if windows were too few to show how they differ. */
+/* Warns if there were too few windows to show how windows differ. */
 static void put_few(const struct profile *profile, struct sink *sink)
 {
 	if (profile->windows.n && profile->windows.n < WINDOWED_LEAST_BORN &&
@@ -301,7 +301,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "live heap: not known, the process is not traced: %s",
 			     profile->not_traced);
 	} else if (profile__lost_count(profile, "not_traced")) {
-		/* read from a file that does not say why */
+		/* the profile is from a file that does not say why */
 		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
@@ -399,10 +399,10 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 /* bytes per second: if a process grows by less, nothing is advised */
 #define GROWS (16 << 10)
 
-/* Says that memory pools are not probed, if the stacks do not explain the process's growth or none
- * of them surely grows. A pool may then have grown. A pool takes a few large blocks from malloc.
- * Its functions are probed only in processes that are named by pid, and only without a limit of the
- * cost. */
+/* Says that memory pools are not probed. This is said if the stacks do not explain the process's
+ * growth, or if no stack surely grows. In both cases a pool may have grown. A pool takes a few
+ * large blocks from malloc. Its functions are probed only in processes that are named by pid, and
+ * only without a limit of the cost. */
 static void put_pool(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;

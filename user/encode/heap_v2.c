@@ -6,21 +6,21 @@
  *
  * Both are multiplied by the same f(x), so x must be S/C. Then s = S / f(x) and n = s/x. For a
  * stack whose samples are all of one size, n is the number of samples: an integer. Only the
- * rounding of s is lost. For mixed sizes n is not an integer. Rounding it shifts the bytes by up to
+ * rounding of s is lost. For mixed sizes n is not an integer. Rounding n shifts the bytes by up to
  * R/2, which is 10 % of a stack of three samples. For the same mix of sizes the shift always has
  * the same direction, so the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack is written as two entries if its rounded
  * pair (n, s) misses S by more than TOLERANCE * S. The first entry has n1 = floor(n) - 1 objects of
  * s1 bytes in total. The second entry has one object of s2 bytes, which stands for the rest of the
- * stack's bytes. At the average size, the rest is what one to two objects stand for. No object
- * stands for less than R bytes, so the rest is not below R either. Then s2 f(s2) = rest can be
- * solved. s1 is chosen so that the objects of both entries add up to C. If this choice leaves a
- * rest below R, the stack is not split.
+ * stack's bytes. If objects have the average size, the rest is what one to two objects stand for.
+ * No object stands for less than R bytes, so the rest is not below R either. Then s2 f(s2) = rest
+ * can be solved. s1 is chosen so that the objects of both entries add up to C. If this choice
+ * leaves a rest below R, the stack is not split.
  *
- * No pair can express less than R bytes. No sample at the file's interval stands for less, but a
- * sample of windows, or the part of a stack that a filter leaves, may stand for less. Not every
- * such stack is written: if its bytes are too few for an object, they are carried to the next
+ * No pair can express less than R bytes. No sample at the file's interval stands for less. But a
+ * sample of windows may stand for less, and so may the part of a stack that a filter leaves. Not
+ * every such stack is written: if its bytes are too few for an object, they are carried to the next
  * stack. So the sum of all stacks is right to half an object. Objects of no bytes are left out,
  * because readers divide by the size. */
 #include "encode/encode.h"

@@ -376,8 +376,8 @@ static void put_transfers(struct json *json, const struct profile *profile)
 }
 
 /* Puts the peak with its interval. Only the sum of the samples at the peak is known. So the
- * interval assumes the largest variance (estimate__of_bytes()) and is not narrower than that of the
- * same number of live bytes. */
+ * interval assumes the largest variance (estimate__of_bytes()) and is not narrower than the
+ * interval of the same number of live bytes. */
 static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
 	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);

@@ -19,9 +19,9 @@ struct json {
 	bool first;
 };
 
-/* Write one part of a document each. json__comma(): the comma before the next item of an array, if
- * one is due. json__text(): a string. json__key(): the key of a member of an object, with its
- * colon. */
+/* Each of these functions writes one part of a document. json__comma(): the comma before the next
+ * item of an array, if one is due. json__text(): a string. json__key(): the key of a member of an
+ * object, with its colon. */
 void json__comma(struct json *json);
 void json__text(struct json *json, const char *text);
 void json__key(struct json *json, const char *key);

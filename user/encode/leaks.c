@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Does the process leak, and where? Stacks are ranked by evidence. Each gets a few sentences:
+/* Does the process leak, and where? Stacks are ranked by evidence. Each stack gets a few sentences:
  * whether it surely grows, its share of all growth, whether its blocks are ever freed, and what
  * would make the answer surer. */
 #include "encode/encode.h"
@@ -51,14 +51,14 @@ struct suspect {
 	double live;
 	size_t index; /* index in the given order */
 	bool sure;
-	/* The next four fields are known. `young` is a share of the memory that was allocated more
-	 * than `young_s` ago: the part that is still live. `old` and `old_s` are the same for a
-	 * higher age. */
+	/* True: the next four fields are known. `young` is a share of the memory that was allocated
+	 * more than `young_s` ago: the part that is still live. `old` and `old_s` are the same for
+	 * a higher age. */
 	bool aged;
 	double young_s, young, old_s, old;
 	double oldest_s;   /* some of the stack's memory is older than this; 0: not known */
-	struct growth now; /* growth as the last profile alone shows it; it is that of the end of
-			    * the run; low is NaN: not known */
+	struct growth now; /* growth as the last profile alone shows it, which is the growth at the
+			    * end of the run; low is NaN: not known */
 	bool replaces;	   /* as in struct profile_site */
 	const struct site_why *why; /* who holds its blocks; NULL: not asked */
 	unsigned rises;		    /* the stack grew in this many of `steps`; 0: not known */
@@ -75,22 +75,22 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* Has the stack grown from the first profile to the last, while by the last profile alone it may
- * not grow any more? */
+/* Has the stack grown from the first profile to the last, although it may have stopped growing
+ * according to the last profile alone? */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* Is the growth too small to be mentioned? Its interval may still reach far above. */
+/* Is the growth too small to be mentioned? The interval of the growth may still reach far above. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
 }
 
 /* Returns the rank of the evidence. Stacks that surely grow come first: of these, flat ones lead,
- * and steep ones or those whose growth may be over are last. Stacks that may grow follow. Ties by
- * growth__compare(). */
+ * and steep ones or those whose growth may be over are last. Stacks that may grow follow. Ties are
+ * ordered by growth__compare(). */
 static int evidence(const struct suspect *s)
 {
 	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
@@ -204,7 +204,7 @@ struct finding {
 	struct optional process;
 	double least;  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited;  /* is_limited() */
-	bool somebody; /* the process has more and more blocks, but not known of which stack */
+	bool somebody; /* the process has more and more blocks; it is not known from which stack */
 };
 
 static void finding__clear(struct finding *finding)
@@ -472,9 +472,9 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* Returns how many allocated bytes one sample in windows stands for, those allocated between
- * windows included. This is the variance of the allocated bytes divided by the allocated bytes. 0:
- * not known. */
+/* Returns how many allocated bytes one sample in windows stands for, including bytes that were
+ * allocated between windows. This number is the variance of the allocated bytes divided by the
+ * allocated bytes. 0: not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
@@ -504,8 +504,8 @@ static double least_growth(const struct profile *profile)
 /* Raises finding->least in a run of windows. How much growth could be missed follows from the
  * number of samples only if all samples have similar weights. In windows the weights differ: a
  * second of continuous tracing may bring most samples, and tells little about the rest of the run.
- * Two kinds of growth that was not found raise the bound. One is growth that a stack may have
- * without being sure. The other is growth of the process that no stack explains. */
+ * Two kinds of growth that was not found raise the bound. One is growth that a stack may have, but
+ * that is not sure. The other is growth of the process that no stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;

@@ -22,7 +22,7 @@ static const struct grid_column columns[] = {
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 /* Fills the cell with a row's interval. The cell is empty if no interval is known: samples were
- * missed, the file does not say how it was sampled, or the component has no sample. */
+ * missed, the file does not say how the profile was sampled, or the component has no sample. */
 static void put_interval(const struct profile *profile, const struct estimate *live, char *cell,
 			 size_t size)
 {

@@ -17,7 +17,7 @@
 #define KIND	  "memory"
 #define KIND_UNIT "bytes"
 
-/* with more samples than this in all stacks together, they are not divided by thread */
+/* if all stacks together have more samples than this, samples are not divided by thread */
 #define MOST_THREAD_SAMPLES 16000
 
 enum request_field { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* profile.proto, gzipped. profile/pprof.h describes the fields.
  *
- * The bytes are written by hand: a message consists of tags, varints and lengths, which take a
- * hundred lines here and as many in the decoder. protobuf-c would be a dependency. It would need a
- * second copy of the profile as a tree of its objects. And it would unpack a hostile file into such
- * a tree, many times as large as the file, before a limit can be checked.
+ * The bytes are written by hand. A message consists of tags, varints and lengths, and the code for
+ * these takes a hundred lines here and as many in the decoder. protobuf-c would be a dependency. It
+ * would need a second copy of the profile as a tree of protobuf-c's objects. And it would unpack a
+ * hostile file into such a tree, many times as large as the file, before a limit can be checked.
  *
  * The file's values are integers, the profile's are not. Each value is written as the difference of
  * two rounded sums. Thus a value is off by less than one, and the total by at most half. */
@@ -29,8 +29,8 @@
 /* LABEL_SQUARES is written if its value is more than this many times the value that readers would
  * compute without it */
 #define CLEARLY 1.01
-/* limit for the locations in all threads' samples; so many take some 500 MB before zlib packs
- * them */
+/* limit for the locations in all threads' samples; this many locations take some 500 MB before zlib
+ * packs them */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
@@ -251,9 +251,9 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		put_sample(p, site, NULL, &left);
 }
 
-/* Would the file have too many samples if threads had their own? A thread that holds memory of a
- * stack has a sample of its own, which repeats the whole stack. No process leads to too many such
- * samples, but a short input file can. */
+/* Would the file have too many samples if threads had samples of their own? A thread that holds
+ * memory of a stack has a sample of its own, which repeats the whole stack. No process leads to too
+ * many such samples, but a short input file can. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;
@@ -307,7 +307,7 @@ static void put_sites(struct pprof *p)
 
 /* --- mappings, locations and functions --- */
 
-/* Returns the number of the mapping's path, as the kernel shows it. */
+/* Returns the number of the mapping's path. The path is written as the kernel shows it. */
 static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapping)
 {
 	_cleanup_free_ char *name = NULL;
@@ -650,7 +650,8 @@ static int encode(const struct profile *profile, const struct encode_interval *i
 	p.max_value = (uint64_t)INT64_MAX / (n_samples + 1);
 	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
 	p.named = calloc(profile->n_threads + 1, sizeof(*p.named));
-	/* 16 asks for gzip's frame; its time stays 0, so that equal profiles are equal files */
+	/* 16 asks for gzip's frame; the time in this frame stays 0, so that equal profiles are
+	 * equal files */
 	if (!p.uses || !p.named ||
 	    deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
 			 Z_DEFAULT_STRATEGY) != Z_OK) {

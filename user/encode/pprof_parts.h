@@ -70,13 +70,13 @@ void message__bytes(struct message *m, int field, const void *data, size_t len);
 
 /* --- the file --- */
 
-/* Packs len bytes into the file; flush as of zlib's deflate(). */
+/* Packs len bytes into the file; flush is the argument of zlib's deflate(). */
 void pprof__deflate(struct pprof *p, const void *data, size_t len, int flush);
 
 /* Writes p->message as the given field of the profile, and empties p->message. */
 void pprof__put_message(struct pprof *p, int field);
 
-/* Fields of the profile itself; a number that is 0 is not written. */
+/* Write fields of the profile itself; a number that is 0 is not written. */
 void pprof__put_field(struct pprof *p, int field, const void *data, size_t len);
 void pprof__put_number(struct pprof *p, int field, uint64_t value);
 

@@ -100,8 +100,8 @@ static bool is_by_blocks(const struct profile *profile)
 }
 
 /* Are there too few windows to tell growth? A process grows by the memory that it allocated during
- * the run and still holds, minus the memory from before the run that it freed. How much it freed is
- * not known, so LIVE divided by the time is an upper bound. */
+ * the run and still holds, minus the older memory that it freed during the run. How much older
+ * memory it freed is not known, so LIVE divided by the time is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->growth.stacks_known;
@@ -278,7 +278,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	return 0;
 }
 
-/* Fills the row that sums up the other processes. Ended ones hold nothing. */
+/* Fills the row that sums up the other processes. Ended processes hold nothing. */
 static int fill_rest(struct row *row, const struct run *run, const struct process *rest, size_t n)
 {
 	struct sum sum = {};
@@ -298,8 +298,8 @@ static int fill_rest(struct row *row, const struct run *run, const struct proces
 
 /* --- columns --- */
 
-/* Leaves out columns until the function has room, and says which. An estimate is never shown
- * without its interval, and the column that the rows are sorted by stays. */
+/* Leaves out columns until the function has room, and says which columns. An estimate is never
+ * shown without its interval, and the column that the rows are sorted by stays. */
 static void make_room(struct grid *grid, const struct process_table_options *options, size_t width,
 		      struct sink *sink)
 {

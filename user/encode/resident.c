@@ -149,7 +149,7 @@ static const char *part_text(const struct resident *r, enum resident_part part)
 }
 
 /* Computes the parts of the row HEAP in the table, rounded to whole KiB. The first part takes the
- * rounding of the others, so that the parts add up to the row. */
+ * rounding errors of the others, so that the parts add up to the row. */
 static void round_parts(const struct resident *r, const struct resident_row *row,
 			int64_t parts[RESIDENT_PARTS])
 {
@@ -161,8 +161,8 @@ static void round_parts(const struct resident *r, const struct resident_row *row
 	}
 }
 
-/* Adds the parts of the row HEAP below it. They begin at the second column, because their numbers
- * are not part of the sum of the first column, and their texts are long. */
+/* Adds the parts of the row HEAP below this row. The parts begin at the second column, because
+ * their numbers are not part of the sum of the first column, and their texts are long. */
 static void add_parts(struct grid *grid, const struct resident *r, const struct resident_row *row)
 {
 	int64_t parts[RESIDENT_PARTS];

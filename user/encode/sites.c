@@ -21,7 +21,7 @@ static unsigned width_of(const struct table_options *options)
 	return options->width ? options->width : 100;
 }
 
-/* Is there room for stacks beside so many columns? If not, each stack has a line of its own. */
+/* Is there room for stacks beside this many columns? If not, each stack has a line of its own. */
 static bool is_beside(const struct table_options *options, unsigned columns)
 {
 	return width_of(options) >= columns + MIN_ROOM;

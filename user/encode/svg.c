@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A picture that is complete without its script: boxes, labels and the head are elements of the
- * file, placed in per cent of the chart. For the script, <metadata> has a line with the figures of
- * each box, in the order of the boxes, and each name once. Text from the target is escaped for XML.
- * The script is the same in every file (svg.js), so it has no such text. */
+ * file, placed in per cent of the chart. For the script, <metadata> has one line of figures for
+ * each box, in the order of the boxes, and it has each name once. Text from the target is escaped
+ * for XML. The script is the same in every file (svg.js), so it contains no text from the
+ * target. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -30,8 +31,8 @@
 #define LEAST_LABEL 4	 /* columns; a narrower box has no label */
 #define LEAST_BOTH  16	 /* columns: from this width on, a shortened name keeps both its ends */
 
-/* Narrower boxes are folded. If there would be more than MAX_NODES boxes, wider ones are folded,
- * too: 20,000 boxes are some 2 MB. */
+/* Boxes narrower than MIN_PIXELS are folded. If there would be more than MAX_NODES boxes, wider
+ * ones are folded, too: 20,000 boxes are some 2 MB. */
 #define MIN_PIXELS 0.25
 #define MAX_NODES  20000
 #define MAX_DEPTH  1024
@@ -105,7 +106,8 @@ static size_t wide_columns(const char *printable)
 }
 
 /* Puts the name in at most max (>= LEAST_LABEL) columns. The leading parts of the name are cut
- * first. If that is not enough, its end is cut where room is small, or else its middle. */
+ * first. If that is not enough, the middle of the name is cut; if there is little room, the end is
+ * cut instead. */
 static int put_short(struct sink *sink, const char *name, size_t max)
 {
 	_cleanup_free_ char *printable = text_printable(name), *part = NULL, *cut = NULL;
@@ -171,11 +173,11 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
 }
 
 /* All colours are light enough for dark letters, and dark enough to differ from a white page.
- * Matches of a search are pink (svg.css), so no kind is pink. */
+ * Matches of a search are pink (svg.css), so no kind of frame is pink. */
 static const struct {
 	double hue, hues;	      /* first hue, and range in degrees */
 	bool by_module;		      /* the module's hash picks the hue, else the name's */
-	double saturation, lightness; /* lightness: up to 8 % more, by name */
+	double saturation, lightness; /* lightness: the name adds up to 8 % */
 	const char *name;
 } kinds[FRAME_KINDS] = {
 	[FRAME_PROGRAM] = {24, 24, false, 0.90, 0.62, "program"},
@@ -198,8 +200,8 @@ static void frame_color(const struct tree_frame *frame, char to[8])
 
 #define PLAIN "#d5d8dd" /* the root, and changes within sampling error */
 
-/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps a change
- * visible that is a small part of the largest change. */
+/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps changes
+ * visible that are small beside the largest change. */
 static void change_color(double bytes, double most, char to[8])
 {
 	double share = most > 0 ? sqrt(fmin(fabs(bytes) / most, 1)) : 0;
@@ -225,8 +227,8 @@ static void node_color(const struct svg *svg, size_t i, char to[8])
 	}
 }
 
-/* Puts what the colours mean, as one line of text, so that nothing here needs to know how wide the
- * words are. */
+/* Puts what the colours mean. All words are one line of text, so no code here needs to know how
+ * wide the words are. */
 static void put_key(const struct svg *svg, int y)
 {
 	static const struct {

@@ -62,7 +62,7 @@ static void add_row(struct grid *grid, const struct group *group, const struct e
 	if (group && live->objects > 0)
 		with_commas(to_integer(live->objects), objects);
 	else if (group)
-		strcpy(objects, "?"); /* the profile's file does not say */
+		strcpy(objects, "?"); /* the profile's file does not say how many */
 	if (group && with_interval)
 		format_interval(estimate__interval(live), interval, sizeof(interval));
 	grid__add_row(grid, "%s\t%s\t%s\t%s\t%s\t%.1f%%", growth, growth_interval,
@@ -294,7 +294,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	if (n > top)
 		add_row(&grid, NULL, &rest, live->bytes, false);
 	err = grid__fit(&grid);
-	/* a title shows what was asked for, also where no stack has a figure */
+	/* a title shows what was asked for, even if no stack has a figure */
 	for (int c = 0; c < N_COLUMNS && !err; c++)
 		if (c == LIVE || c == OBJECTS ||
 		    (c < LIVE ? leaks : !leaks && (c == SHARE || !exact)))

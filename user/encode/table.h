@@ -45,9 +45,9 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		enum groups by);
 void free_groups(struct group *groups, size_t n);
 
-/* For a table with a stack in each row, behind the columns of a grid. Call them after grid__fit()
- * (encode/grid.h). They put the titles, or a row with as much of its stack as options->width
- * allows. put_stack_row() returns 0, -ENOMEM or the sink's error. */
+/* These two functions are for a table with a stack in each row, behind the columns of a grid. Call
+ * them after grid__fit() (encode/grid.h). They put the titles, or a row with as much of its stack
+ * as options->width allows. put_stack_row() returns 0, -ENOMEM or the sink's error. */
 void put_stack_titles(const struct grid *grid, const struct table_options *options,
 		      struct sink *sink);
 int put_stack_row(const struct grid *grid, size_t row, const struct profile *profile,
@@ -64,9 +64,9 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
-/* Puts the rows of the table as a tree. Each function that holds memory has a line. Its caller
- * follows on the same line if all its memory has the same caller, and so do further callers. Where
- * callers differ, each has a line below. 0 or negative errno. */
+/* Puts the rows of the table as a tree. Each function that holds memory has a line. If all memory
+ * of the function has the same caller, this caller follows on the same line, and so do further
+ * callers. Where callers differ, each caller has a line below. 0 or negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
@@ -99,8 +99,8 @@ char *contradiction_text(const struct profile *profile, const struct contradicti
  * "note: " if there may be another explanation. */
 const char *contradiction_word(const struct contradiction *finding);
 
-/* Puts a line for each contradiction in the profile: `before`, the word, the sentence. 0, -ENOMEM
- * or the sink's error. */
+/* Puts a line for each contradiction in the profile: `before`, contradiction_word(),
+ * contradiction_text(). 0, -ENOMEM or the sink's error. */
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
 
 /* Returns the words before figures of live memory: "AT LEAST ", "AT MOST ", "ABOUT " if both are

@@ -29,9 +29,9 @@ char *text_profile_name(const struct profile *profile);
 /* Returns the number of columns of a printable text, one per character. */
 size_t text_columns(const char *text);
 
-/* A copy of a printable name in at most max (>= 2) columns. Template arguments are cut first, then
- * the middle of the name, because the class at its beginning and the method at its end are both
- * informative. NULL: no memory. */
+/* A copy of a printable name in at most max (>= 2) columns. Template arguments are cut first. Then
+ * the middle of the name is cut, because the class at its beginning and the method at its end are
+ * both informative. NULL: no memory. */
 char *text_shorten(const char *name, size_t max);
 
 /* A copy of a printable name of C++ or Rust without template arguments. Leading parts are removed
@@ -57,9 +57,9 @@ struct frame_walk {
  * walk is at its end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* Returns the first location from the leaf that is shown in outputs without allocation functions.
- * The leaf is the probed function and does not tell who holds the memory. An operator new that
- * called malloc does not tell it either. jeprof leaves out both. */
+/* Returns the first location, counted from the leaf, that outputs without allocation functions
+ * show. The leaf is the probed function and does not tell who holds the memory. An operator new
+ * that called malloc does not tell it either. jeprof leaves out both. */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no

@@ -141,8 +141,8 @@ static const struct grid_column owners[] = {
 	{"95 % INTERVAL", false}, {"OBJECTS", false},
 };
 
-/* For a windowed run: writes which pools of threads own the live memory. The owner is known only of
- * memory that windows have seen to be live. */
+/* For a windowed run: writes which pools of threads own the live memory. The owner is known only
+ * for memory that was seen live in windows. */
 static int put_owners(const struct profile *profile, size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = owners,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Each frame has a number, in the order of names and modules. A stack is a row of numbers, the
  * root's first, and the rows are sorted. Rows that begin with the same frames are neighbours. Thus
- * a node of the tree is a range of rows, and each child is a range with the same next number. Nodes
- * that are too small are never made, so there are never more nodes than are shown. */
+ * a node of the tree is a range of rows, and each child is a range of rows whose next number is the
+ * same. Nodes that are too small are never made, so there are never more nodes than are shown. */
 #include "encode/tree.h"
 
 #include <errno.h>
@@ -135,8 +135,8 @@ static int by_frame(const void *a, const void *b)
 	const struct occurrence *x = a, *y = b;
 	int order = compare_frames(&x->frame, &y->frame);
 
-	/* Equal frames get the kind of the first one. A fixed order lets the same one be first each
-	 * time. */
+	/* Equal frames get the kind of the first one. With a fixed order, the same frame is first
+	 * each time. */
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 

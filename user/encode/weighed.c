@@ -156,7 +156,7 @@ enum { WEIGHT, INTERVAL, OBJECTS, SHARE, BESIDE, CELLS };
 static const char *title_of(enum profile_weight weight)
 {
 	static const char *const titles[PROFILE_WEIGHTS] = {
-		/* the column OBJECTS shows it already */
+		/* the column OBJECTS already shows this weight */
 		[WEIGHT_LIVE] = "LIVE",		  [WEIGHT_OBJECTS] = "",
 		[WEIGHT_ALLOCATED] = "ALLOCATED", [WEIGHT_FREED] = "FREED",
 		[WEIGHT_GROWTH] = "GROWTH/s",	  [WEIGHT_PEAK] = "AT PEAK",

@@ -31,9 +31,9 @@ struct story {
 	struct story_frame *frames;
 	size_t n;
 	/* How the first frame got memory: through functions of a library, the interpreter or the
-	 * runtime. called: the one of them that is shown. innermost: another one, nearer to the
-	 * allocation; set only if it tells more than `called` (story__tell_called()). NULL: there
-	 * is none. Both are owned. */
+	 * runtime. called: the function that is shown. innermost: another of these functions,
+	 * nearer to the allocation; set only if it tells more than `called` (story__tell_called()).
+	 * NULL: there is no such function. Both are owned. */
 	char *called, *innermost;
 	bool has_own;		    /* the first frame is the program's own */
 	enum frame_owner least_own; /* if has_own: owners from this one up count as own */
@@ -124,9 +124,9 @@ static bool is_worth_telling(const char *innermost, const char *called)
 }
 
 /* Sets called and innermost of the story. innermost distinguishes two stacks through the same
- * function: one allocates a map's nodes, the other the strings in them. If `called` and `innermost`
- * are both the runtime's, the story has `innermost` only if both are std:: functions of different
- * classes, and innermost is a public name (without "::_"). */
+ * function: one allocates a map's nodes, the other the strings in them. `called` and `innermost`
+ * may both be the runtime's. Then the story has `innermost` only if both are std:: functions of
+ * different classes and innermost is a public name (without "::_"). */
 static int story__tell_called(struct story *story, const struct calls *calls)
 {
 	bool library = calls->library && calls->native && !function__module_length(calls->native),
@@ -171,8 +171,8 @@ static bool is_in_program(const struct frame_walk *walk, uint32_t location)
 }
 
 /* Moves the walk to the first frame whose owner is `least` or above. If there is none, the walk
- * stays where it is. A native library that called an interpreter is not the program's own: an event
- * loop (libuv, Qt) is at the root of all that a script does. */
+ * stays where it is. A native library that called an interpreter does not count as the program's
+ * own, because an event loop (libuv, Qt) is at the root of all that a script does. */
 static int find_first(struct frame_walk *walk, enum frame_owner least, struct story *story)
 {
 	struct frame_walk at = *walk, next = *walk;
@@ -212,8 +212,8 @@ static bool is_of_runtime(const struct story_frame *frame)
 	return frame->owner != FRAME_OWN;
 }
 
-/* Does the frame belong to the program's own code, and has no name? This is the case if the file is
- * stripped, mostly for static functions. */
+/* Does the frame belong to the program's own code, and has no name? This happens if the file is
+ * stripped, mostly to static functions. */
 static bool is_nameless(const struct story_frame *frame)
 {
 	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);
@@ -281,7 +281,7 @@ static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, s
 	}
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
-	/* folds, for one, Rust's frames between a program's main and the C library's */
+	/* this folds, for example, Rust's frames between a program's main and the C library's */
 	return !rc && story->has_own
 		       ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime")
 		       : rc;

@@ -5,11 +5,12 @@
  *
  *	open_session (via std::string) < handle_request < worker < ...
  *
- * Names are folded (encode/fold.h), printable, and shortened where one alone would fill the line.
- * The allocator's frames are left out. Of many frames of the runtime in a row, the first is named
- * and the others are counted. A stack in which no frame is the program's own begins with its first
- * frame of the interpreter or of a library. If it has no such frame, it begins with its first frame
- * that is not the allocator's. If all frames are the allocator's, only the last one is shown.
+ * Names are folded (encode/fold.h) and printable. A name that alone would fill the line is
+ * shortened. The allocator's frames are left out. Of many frames of the runtime in a row, the first
+ * is named and the others are counted. A stack in which no frame is the program's own begins with
+ * its first frame of the interpreter or of a library. If it has no such frame, it begins with its
+ * first frame that is not the allocator's. If all frames are the allocator's, only the last one is
+ * shown.
  *
  * With show_runtime, every stack begins with its first frame that is not the allocator's. */
 #ifndef MEMTRACE_ENCODE_WHERE_H
@@ -31,8 +32,8 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	      bool show_runtime, struct sink *sink);
 
 /* Returns the name of the function that the line begins with, in at most room (>= 2) columns.
- * Without show_runtime, this is the function of the program whose code a person should read. NULL:
- * no memory. */
+ * Without show_runtime, this is the program's function whose code a person should read. NULL: no
+ * memory. */
 char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
 		   bool show_runtime);
 

@@ -16,7 +16,7 @@
 /* bytes of a glibc block's header that the preceding block does not use */
 #define HEADER	    8
 #define STEP_BLOCKS 256		 /* blocks to visit between two calls of gentle__step() */
-#define MAX_SPAN    (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
+#define MAX_SPAN    (1ULL << 35) /* bytes: a SPAN_WALKED's slots have 32-bit numbers */
 #define LAND_GAP    (64 * PAGE)	 /* bytes; spans at most this far apart share one table */
 
 /* Spans that lie close to each other, and a table with the span of each page. */
@@ -302,8 +302,8 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 	return number ? &blocks->spans[number - 1] : NULL;
 }
 
-/* Returns the first start behind `slot`. If the start is not on the same page, finds its page by
- * bisection: `page_start` never decreases from page to page. */
+/* Returns the first slot behind `slot` whose bit in `starts` is set. If that slot is on another
+ * page, finds its page by bisection: `page_start` never decreases from page to page. */
 static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
@@ -319,13 +319,13 @@ static size_t start_after(const struct span *span, size_t slot)
 				  (pages - 1) * PAGE_SLOTS > slot ? (pages - 1) * PAGE_SLOTS
 								  : slot + 1,
 				  span->n_slots, true);
-	/* The start is on the preceding page, or is the first byte of this page. */
+	/* The slot is on the page before `page`, or is the first slot of `page`. */
 	return bits__next(span->starts,
 			  (page - 1) * PAGE_SLOTS > slot ? (page - 1) * PAGE_SLOTS : slot + 1,
 			  span->n_slots, true);
 }
 
-/* The last start at or before slot; SIZE_MAX: none. */
+/* The last slot up to and including `slot` whose bit in `starts` is set; SIZE_MAX: none. */
 static size_t start_before(const struct span *span, size_t slot)
 {
 	size_t page = slot / PAGE_SLOTS, word = slot / 64;
@@ -347,7 +347,7 @@ static bool walked_block(const struct span *span, size_t slot, size_t next, stru
 	uint64_t start = span->start + slot * BLOCK_GRANULE;
 	bool in_use = bits__test(span->in_use, slot);
 
-	/* what begins in the last slot has no room for a block's header and content */
+	/* no free block begins in the last slot, which has no room for its header and content */
 	if (!in_use && (slot + 1 == span->n_slots || (bits__test(span->in_use, slot + 1) &&
 						      !bits__test(span->starts, slot + 1))))
 		return false;

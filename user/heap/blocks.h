@@ -72,7 +72,7 @@ int blocks__add(struct blocks *blocks, const struct span *span, struct span **re
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
 /* Marks the block in use at addr of a SPAN_WALKED as free. Changes nothing and returns false if no
- * block in use of this usable size is at addr, or if no other start follows the block. */
+ * block in use of this usable size is at addr, or if the block is the last of the span. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
 /* Marks a block in use of a SPAN_SLAB or SPAN_SINGLE as free; a SPAN_SINGLE becomes a SPAN_FREE. */
@@ -84,8 +84,8 @@ void span__own(struct span *span);
  * spans by allocator. 0 or -ENOMEM. */
 int blocks__finish(struct blocks *blocks, size_t ret_dropped[HEAP_ALLOCATORS]);
 
-/* To be called after blocks__finish(). They return the number of slots, the number of spans, and
- * the span with index i in the order of addresses. */
+/* Call these three functions after blocks__finish(). They return the number of slots, the number of
+ * spans, and the span with index i in the order of addresses. */
 size_t blocks__n_slots(const struct blocks *blocks);
 size_t blocks__n_spans(const struct blocks *blocks);
 const struct span *blocks__span(const struct blocks *blocks, size_t i);
@@ -100,13 +100,13 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
  * blocks__find(). False: addr is in neither. */
 bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
 
-/* Loads the data that blocks__slot() needs for addr into the processor's cache. Returns a slot near
- * that of addr's block; SIZE_MAX: addr is in no SPAN_WALKED. */
+/* Loads into the processor's cache what blocks__slot() needs for addr. Returns a slot near that of
+ * addr's block; SIZE_MAX: addr is in no SPAN_WALKED. */
 size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr);
 
 /* Finds the last block, or memory without blocks, that begins at or before addr in addr's span.
- * *ret: where it begins. Faster than blocks__find(), because addr may lie behind the block's usable
- * bytes. False: nothing begins there. */
+ * *ret: where it begins. Faster than blocks__find(), because it does not check if addr lies behind
+ * the block's usable bytes. False: nothing begins there. */
 bool blocks__find_start(const struct blocks *blocks, uint64_t addr, uint64_t *ret);
 
 /* Calls fn for every block in ascending order, until fn returns a value other than 0. Returns that

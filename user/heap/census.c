@@ -381,8 +381,8 @@ static int receive(struct stream *stream, size_t n_labels, struct census *ret)
 	return err;
 }
 
-/* Ends the scan. rc: the result of reading its stream. 0, or negative errno with the reason in
- * err. */
+/* Ends the scan. rc: the result of reading its stream. Returns 0, or negative errno with the reason
+ * in err. */
 static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 {
 	int end = scan__end(scan);

@@ -19,8 +19,8 @@
 struct census_options {
 	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
-	/* census.slack counts what the pages of these ranges hold; ascending, without overlap;
-	 * NULL: only `cached` of census.slack is counted */
+	/* ranges, ascending, without overlap; census.slack counts what their pages hold. NULL: only
+	 * `cached` of census.slack is counted */
 	const struct heap_range *ranges;
 	size_t n_ranges;
 	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */

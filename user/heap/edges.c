@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A record begins with the LEB128 of (number of targets << 4 | block % EDGES_STRIDE). For each
- * target it has the difference to the preceding target (for the first target: to the block itself),
- * in zigzag form, as protobuf's sint64. A block that was added twice has two records. */
+/* `bytes` of struct edges holds records. A record holds the targets of one block: the blocks to
+ * which this block points. The record begins with the LEB128 of (number of targets << 4 | block %
+ * EDGES_STRIDE). Then comes a number for each target: its difference to the target before (for the
+ * first target: to the block itself). The difference is in zigzag form, like protobuf's sint64. A
+ * block that was added twice has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>
@@ -40,7 +42,7 @@ static unsigned char *put(unsigned char *at, uint64_t value)
 	return at;
 }
 
-/* Reads a number. put() wrote it, so it has a last byte and no limit is checked. */
+/* Reads a number. put() wrote it, so its last byte is there, and no limit needs to be checked. */
 static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 {
 	uint64_t value = *at & 0x7f;
@@ -51,7 +53,7 @@ static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 	return at;
 }
 
-/* Sets the starts of this group, and of each group before it that has none yet. */
+/* Sets the element of `starts` for this group, and for each group before it that has none yet. */
 static void fill_starts(struct edges *edges, uint32_t group)
 {
 	while (edges->filled <= group)

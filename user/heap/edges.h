@@ -2,9 +2,9 @@
 /* The pointers between the blocks of a heap: which block points into which. Needs about 4 bytes per
  * pointer.
  *
- * Blocks are numbered from 0 on, ascending by address. Most pointers lead to neighbours, so each
- * target is stored as the difference of two numbers. LEB128 stores a small difference in few
- * bytes. */
+ * Blocks are numbered from 0 on, ascending by address. Most pointers lead to blocks with near
+ * numbers. So each target is stored as a difference of two numbers, and LEB128 stores a small
+ * difference in few bytes. */
 #ifndef MEMTRACE_HEAP_EDGES_H
 #define MEMTRACE_HEAP_EDGES_H
 
@@ -32,7 +32,7 @@ void edges__clear(struct edges *edges);
  * order. The last block may be added again, with more pointers. 0 or -ENOMEM. */
 int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n);
 
-/* A walk over the pointers that were added so far from one block. edges__from() begins it. A call
+/* A walk over those pointers of one block that were added so far. edges__from() begins it. A call
  * of edges__add() makes it invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;

@@ -26,8 +26,8 @@ struct heap_found {
 	struct heap_arena **arenas;
 	size_t n_arenas;
 	struct heap_quality quality[HEAP_ALLOCATORS];
-	/* Memory outside of spans in which allocators keep records of their blocks, and which holds
-	 * no roots. Ascending, disjoint. */
+	/* Ranges of memory outside of spans, in which allocators keep records of their blocks.
+	 * These ranges hold no roots. They are ascending and disjoint. */
 	struct root_range *records;
 	size_t n_records;
 	int stopped; /* why the search ended early: -ETIMEDOUT, -EFBIG; 0: it did not */
@@ -38,8 +38,8 @@ struct heap_found {
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret);
 void heap_found__clear(struct heap_found *found);
 
-/* Returns the name of an allocator whose library is mapped, but which memtrace cannot read; or
- * NULL. */
+/* Returns the name of an allocator that memtrace cannot read and whose library is mapped; NULL:
+ * there is none. */
 const char *heap__unread_allocator(const struct maps *maps);
 
 /* For the readers of allocators: adds an arena. NULL: out of memory. */

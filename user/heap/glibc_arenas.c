@@ -13,7 +13,7 @@
 #define MIN_EMPTY     4	   /* a main arena has at least so many empty bins; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
-#define HEAP_MAX_SIZE (64ULL << 20) /* also the alignment of heaps, without huge pages */
+#define HEAP_MAX_SIZE (64ULL << 20) /* heaps without huge pages are also aligned to this */
 
 /* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, and 48 bytes later. */
 enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
@@ -24,7 +24,7 @@ enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
 enum {
 	PARAMS_MMAPS_MAX = 4,
 	PARAMS_MAX_N_MMAPS = 8,
-	PARAMS_MMAPPED = 16, /* 4 more from 2.35 on, as are all offsets below */
+	PARAMS_MMAPPED = 16, /* 4 more from 2.35 on, like all offsets below */
 	PARAMS_MAX_MMAPPED = 24,
 	PARAMS_SBRK_BASE = 32,
 	PARAMS_TCACHE_BINS = 40,
@@ -43,7 +43,7 @@ static bool has_sound_links(const unsigned char *bytes)
 	return next && next % 8 == 0 && top && top % CHUNK_ALIGN == 0;
 }
 
-/* Are these bytes, which begin at addr, those of a main arena from its member `top` on? */
+/* Do these bytes, which begin at addr, look like a main arena from its member `top` on? */
 static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 {
 	size_t empty = 0;
@@ -86,7 +86,7 @@ static int add_range(struct glibc *g, uint64_t start, uint64_t end, uint64_t fir
 	return 0;
 }
 
-/* Adds the heaps of an arena that is not the main one, beginning with the newest, which holds the
+/* Adds the heaps of an arena that is not the main one. Begins with the newest heap, which holds the
  * top. */
 static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
 {

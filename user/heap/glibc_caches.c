@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that the program has freed, but whose chunks still look in use: those in thread caches and
- * fast bins. Both are singly linked lists, last in, first out. From glibc 2.32 on, a link that is
- * stored at address `at` has the form link ^ (at >> 12).
+ * fast bins. Both consist of singly linked lists: last in, first out. From glibc 2.32 on, a link
+ * that is stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed. In a fast bin, which may be long, the blocks at the end are then those that stay. In a
- * thread cache, a block of the list's size counts as free on two conditions: it has the key (struct
- * glibc), and its link leads to a block of the same size or ends the list. */
+ * followed. Then only the blocks at the end of a fast bin count as free: a fast bin may be long,
+ * and these blocks stay. If a list of a thread cache changes too fast, a block of the list's size
+ * counts as free on two conditions. It has the key (struct glibc). Its link leads to a block of the
+ * same size, or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ struct list {
 	size_t max;
 	struct glibc_block *blocks;
 	size_t n, room;
-	struct glibc_block *before; /* the blocks of another time: read_stable() */
+	struct glibc_block *before; /* the blocks that another walk found: read_stable() */
 	size_t n_before, before_room;
 };
 
@@ -104,8 +105,8 @@ static int walk(struct glibc *g, struct list *list, uint64_t *ret_head)
 }
 
 /* Collects the blocks that are on a list at one moment. If the first block is the same before and
- * after, no block behind it has left the list meanwhile. 0; -ENOENT: the list changes too fast, and
- * list->blocks has the blocks that the last try reached; -ENOMEM. */
+ * after the walk, no block behind it has left the list meanwhile. 0; -ENOENT: the list changes too
+ * fast, and list->blocks has the blocks that the last try reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;
@@ -134,8 +135,8 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops the blocks that were not on the list before, or had another block behind them. False: these
- * are all, and none is dropped. */
+/* Drops the blocks that were not on the list before, or had another block behind them. False: all
+ * blocks would have to be dropped, and none is. */
 static bool drop_changed(struct list *list)
 {
 	size_t same = 0;
@@ -151,9 +152,9 @@ static bool drop_changed(struct list *list)
 	return true;
 }
 
-/* Like read_list(). But if the list changes too fast, collects the blocks that stay on it: what
- * comes and goes is in front of them. They are the common end of what two walks find. 0 or
- * -ENOMEM. */
+/* Like read_list(). But if the list changes too fast, collects only the blocks that stay on it.
+ * These blocks are the common end of what two walks find. The blocks that come and go are in front
+ * of them. 0 or -ENOMEM. */
 static int read_stable(struct glibc *g, struct list *list)
 {
 	int err = read_list(g, list);
@@ -261,8 +262,8 @@ static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 	return sized ? key : 0;
 }
 
-/* Finds the key of all caches. Before glibc 2.34 there is none: each cache uses its own address as
- * the key. */
+/* Finds the key that all caches share. Before glibc 2.34 they share none: each cache uses its own
+ * address as the key. */
 static void find_key(struct glibc *g)
 {
 	struct tcache tcache;
@@ -378,7 +379,8 @@ int glibc__free_cached(struct glibc *g)
 		err = free_tcache(g, &g->caches[i], &list, &hinting.broken);
 	for (size_t i = 0; i < g->n_arenas && !err; i++)
 		err = free_fast_bins(g, &g->arenas[i], &list);
-	/* A cache may be in memory that the walk did not reach. */
+	/* A cache may be in memory that the walk did not reach, so lists of all sizes count as
+	 * broken. */
 	if (g->caches_missing || g->quality->absent_bytes || g->quality->unknown_bytes)
 		hinting.broken = UINT64_MAX;
 	image__forget(g->image);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by the files of glibc.h. A chunk is a block with its header. The first word of the header
- * is the size of the preceding chunk, if the preceding chunk is free. The second word is the
- * chunk's own size, with three flags in the low bits. Behind these two words is the memory that
- * malloc() returns. */
+/* Shared by the files that implement glibc.h. A chunk is a block with its header. The first word of
+ * the header is the size of the preceding chunk, if the preceding chunk is free. The second word is
+ * the chunk's own size, with three flags in the low bits. Behind these two words is the memory that
+ * malloc() returns. The top is the last chunk of an arena: free memory from which malloc() cuts new
+ * chunks. */
 #ifndef MEMTRACE_HEAP_GLIBC_INTERNAL_H
 #define MEMTRACE_HEAP_GLIBC_INTERNAL_H
 

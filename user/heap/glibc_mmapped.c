@@ -17,7 +17,7 @@
 #define MMAP_TAIL 16ULL
 #define MMAP_HUGE 1ULL
 
-/* The end of the arena's memory that holds addr; 0: no arena's memory does. */
+/* If addr is in the memory of an arena, returns where this memory ends. 0: it is in none. */
 static uint64_t arena_end(const struct glibc *g, uint64_t addr)
 {
 	for (size_t i = 0; i < g->n_ranges; i++)

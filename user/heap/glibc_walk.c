@@ -5,8 +5,9 @@
  * no sense, it may have changed while it was read, so the window is read again. If the header makes
  * no sense in any of the tries, the walk continues at the next chain of eight headers.
  *
- * A chunk of 64 KiB or more is proved with memory that is read again. Without this proof, a stale
- * header among some block's bytes could lead the walk past most of an arena. */
+ * A chunk of 64 KiB or more counts only after prove() has checked it against memory that is read
+ * again. Without this check, a stale header among some block's bytes could lead the walk past most
+ * of an arena. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -81,7 +82,8 @@ static bool is_top(const struct walk *walk, uint64_t addr)
 	return glibc__read_word(walk->g, walk->arena->top_addr, &top) && top == addr;
 }
 
-/* The two words of the header at addr: from the window, else from the process. */
+/* Reads the two words of the header at addr: from the window if they are in it, else from the
+ * process. */
 static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[2])
 {
 	if (addr >= walk->from && addr + 16 <= walk->to) {
@@ -137,7 +139,8 @@ static uint64_t next_chain(struct walk *walk, uint64_t addr)
 	return walk->end;
 }
 
-/* Proves the big chunk at addr with memory that is read again. *ret_in_use: is the chunk in use? */
+/* Checks the big chunk at addr against memory that is read again. *ret_in_use: is the chunk in
+ * use? */
 static enum outcome prove(struct walk *walk, uint64_t addr, uint64_t head, bool *ret_in_use)
 {
 	struct image *image = walk->g->image;
@@ -222,9 +225,9 @@ static bool has_grown(const struct walk *walk)
 	       top - walk->end < BIG * (uint64_t)BIG;
 }
 
-/* Handles the chunk at addr, which has less than BIG bytes, and pages that are not resident. The
- * chunk is, or was, a buffer that was hardly written to. The next header tells whether it is in
- * use. */
+/* Handles the chunk at addr, which has less than BIG bytes and some pages that are not resident.
+ * The chunk is, or was, a buffer that was hardly written to. The next header tells whether the
+ * chunk is in use. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];

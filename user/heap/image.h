@@ -30,8 +30,8 @@ struct image_source {
 	/* Copies up to len bytes from addr on. Returns the number of bytes copied, or negative
 	 * errno. */
 	long (*read)(void *ctx, uint64_t addr, void *to, size_t len);
-	/* The entries of n pages from number page on, in the format of /proc/PID/pagemap
-	 * (Documentation/admin-guide/mm/pagemap.rst). 0 or negative errno. */
+	/* Reads the entries of n pages, from page number `page` on, in the format of
+	 * /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst). 0 or negative errno. */
 	int (*pagemap)(void *ctx, uint64_t page, uint64_t *entries, size_t n);
 	void *ctx;
 };
@@ -61,8 +61,9 @@ struct image_region *image__find(const struct image *image, uint64_t addr);
  * memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
-/* Finds the next data and bss that lie side by side, from region number *i on. Sets *i to the
- * number of the region behind them. False: there are none. */
+/* Finds the next group of IMAGE_DATA and IMAGE_BSS regions that touch each other, from region
+ * number *i on. Sets *i to the number of the region behind the group. False: there is no such
+ * group. */
 bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end);
 
 /* Can memory of the region be read at all? */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* jemalloc finds the extent (its struct edata) of an address in a radix tree. The tree has two
- * levels, or three if jemalloc was built on a machine with addresses of 57 bits (as Debian 13's
- * was). The root is an array in jemalloc's bss. To find it, each word of the bss is tried as the
- * root's entry for a page that is known to be memory. The word is right if it leads to an extent
+ * levels, or three if jemalloc was built on a machine with addresses of 57 bits (like Debian 13's
+ * jemalloc). The root is an array in jemalloc's bss. To find the root, each word of the bss is
+ * tried as the root's entry for a page that is resident. The word is right if it leads to an extent
  * that covers this page and agrees with the leaf. */
 #include "heap/jemalloc.h"
 
@@ -70,11 +70,11 @@ struct jemalloc {
 	uint64_t root;
 	size_t tries;
 	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
-	 * start. (False if jemalloc was built without that.) */
+	 * start. (False: jemalloc was built without this feature.) */
 	bool pads;
 	/* Large blocks whose size class is as large as their extent. If `pads` is true, the size
-	 * class is too large by a page (5.3.1). Only when all extents have been seen is `pads`
-	 * certain, so these blocks are added last. */
+	 * class is too large by a page (5.3.1). `pads` is certain only when all extents have been
+	 * seen, so these blocks are added last. */
 	struct extent *full;
 	size_t n_full;
 	uint64_t *records; /* addresses of the records of all extents */
@@ -447,7 +447,7 @@ static int add_full(struct jemalloc *j)
 	return err;
 }
 
-/* Adds the extents whose first page is in [start, end), which is covered by one leaf. */
+/* Adds the extents whose first page is in [start, end). One leaf covers this range. */
 static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 {
 	static uint64_t words[512];
@@ -457,7 +457,7 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 	if (!leaf)
 		return 0;
 	for (uint64_t page = start, n; page < end; page += n * HEAP_PAGE) {
-		/* reads the entries that lie on one page of the leaf at once */
+		/* reads in one go the entries that lie on one page of the leaf */
 		uint64_t addr = leaf + bytes * index_of(j->layout, page, 12);
 
 		n = (HEAP_PAGE - addr % HEAP_PAGE) / bytes;

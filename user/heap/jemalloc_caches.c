@@ -4,9 +4,9 @@
  *
  *	word 0	the address of the last block's slot
  *	word 1	statistics
- *	word 2	16 bits each, from bit 0 on: low bits of the addresses of the low water, of the
- *		first slot, and of the end. The last 16 bits are the number of slots (5.3.1), or
- *		unused (5.3.0)
+ *	word 2	three addresses, the low 16 bits of each, from bit 0 on: the low water, the first
+ *		slot, and the end. The last 16 bits are the number of slots (5.3.1), or unused
+ *		(5.3.0)
  *
  * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is
  * before the slots. In 5.3.0, a word 0xa7a7... is behind the slots. A bin is filled from its end
@@ -26,7 +26,7 @@
  *
  * The bins of the 36 classes of slabs are an array at the beginning of the cache. The other bins
  * are an array 984 bytes after the beginning. Two words between the arrays hold the addresses of
- * both arrays. No other place in memory has its own address there. */
+ * both arrays. Only a cache has its own address at this place. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"

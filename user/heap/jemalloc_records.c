@@ -15,15 +15,15 @@
 
 /* A bin of free extents. */
 enum { BIN_ROOT, BIN_WAITING, BIN_NUMBER, BIN_ADDR, BIN_WORDS };
-#define BINS	    200 /* bins in an array, at least BINS_SEEN of which are seen as such */
-#define BINS_SEEN   190 /* fewer if the first or the last ones change meanwhile */
+#define BINS	    200 /* bins in an array */
+#define BINS_SEEN   190 /* at least so many are seen: the first and last may change meanwhile */
 #define MAX_WAITING (1ULL << 20) /* far more than jemalloc lets wait */
 #define MAX_NUMBER  (1ULL << 40)
 
 /* Words that look like bins, one bin after the other. */
 struct bins {
 	size_t n;
-	uint64_t at[BINS]; /* where the addresses are that are not zero */
+	uint64_t at[BINS]; /* addresses of their words BIN_ADDR that are not zero */
 	size_t n_at;
 };
 
@@ -32,7 +32,7 @@ struct records {
 	struct heap_found *found;
 	int szind;
 	size_t n; /* ranges of records in found->records; those of bins are behind them */
-	/* by the place of the first bin: number of the word modulo BIN_WORDS */
+	/* by where the bins begin: number of the first word modulo BIN_WORDS */
 	struct bins bins[BIN_WORDS];
 };
 
@@ -43,7 +43,8 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Is an unused record of the arena at `at`? Its extent began and ended at a page. */
+/* Is there an unused record of the arena at `at`? The extent of such a record began and ended at
+ * the border of a page. */
 static bool is_unused(const struct records *r, uint64_t at, uint32_t arena)
 {
 	uint64_t words[RECORD_BITMAP];
@@ -82,7 +83,7 @@ static int add(struct records *r, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* Adds the record at `at`, with the unused ones beside it. These lie in [from, to). */
+/* Adds the record at `at`, and the unused records beside it that lie in [from, to). */
 static int add_record(struct records *r, uint64_t at, uint64_t from, uint64_t to)
 {
 	uint32_t arena = arena_of(r, at);
@@ -128,7 +129,7 @@ static bool is_bin(const struct records *r, const uint64_t *words)
 			       : !words[BIN_WAITING];
 }
 
-/* Handles the end of words that look like bins. If these are an array of bins, the addresses in
+/* Handles the end of words that look like bins. If the words are an array of bins, the addresses in
  * them are not pointers of the program. */
 static int end_bins(struct records *r, struct bins *bins)
 {
@@ -181,7 +182,8 @@ static int search(struct records *r, uint64_t at, uint64_t end)
 	return err;
 }
 
-/* An arena's struct arena_s lies before the arena's first record. */
+/* Searches each BASE_BLOCK for bins, up to its first record: the bins are in an arena's struct
+ * arena_s, which lies before the arena's first record. */
 static int add_bins(struct records *r)
 {
 	uint64_t last = UINT64_MAX;

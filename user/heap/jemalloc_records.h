@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory of jemalloc's records of extents (struct edata_s; struct extent_s in 5.2). Each record
  * has the address of an extent, which is the address of the extent's first block. So a record looks
- * as if it held this block.
+ * like a pointer of the program to this block.
  *
  * 5.3 has arrays of 200 bins of free extents in each arena (eset_bin_t). A bin is four words:
  *
@@ -33,16 +33,16 @@ enum {
 #define RECORD_ARENA(bits) ((uint32_t)((bits)&0xfff))
 #define RECORD_NO_SIZE	   232 /* the number of the size class, in a record without a block */
 
-/* Adds the memory of records to found->records, which is empty. at: the addresses of n records to
- * which the tree leads. They are sorted here. szind: the position, in RECORD_BITS, of the size
- * class's number.
+/* Adds the memory of records to found->records, which must be empty. at: the addresses of n records
+ * to which the tree leads; this function sorts them. szind: the position, in RECORD_BITS, of the
+ * size class's number.
  *
- * jemalloc keeps a record whose extent has become a part of another one, for later use. The tree
- * does not lead to such an unused record, but the old address is still in it. jemalloc allocates
- * records one after the other. So what lies directly beside a record, and looks like an unused
- * record of the same arena, is added, too. Of the arrays of bins only the addresses of extents are
- * added. The arrays are searched for only in memory that jemalloc mapped for its own use. 0 or
- * -ENOMEM. */
+ * When an extent has become a part of another one, jemalloc keeps its record for later use. The
+ * tree does not lead to such an unused record, but the record still has the old address. jemalloc
+ * allocates records one after the other. So what lies directly beside a record, and looks like an
+ * unused record of the same arena, is added, too. Of an array of bins, only the words that hold
+ * addresses of extents are added. The arrays are searched for only in memory that jemalloc mapped
+ * for its own use. 0 or -ENOMEM. */
 int jemalloc__add_records(struct image *image, uint64_t *at, size_t n, int szind,
 			  struct heap_found *found);
 

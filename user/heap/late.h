@@ -6,10 +6,10 @@
  * the whole list would seem lost in every scan.
  *
  * A pointer to heap memory without a known block either leads to such a late block, or is stale:
- * its block was freed. In most cases the previous scan has seen the same stale pointer. A late
- * block of the previous scan is a known block in this one. So a scan follows only values that the
- * previous scan has not seen. The content of freed memory counts only if a new pointer leads to
- * it. */
+ * its block was freed. In most cases the previous scan has seen the same stale pointer. A block
+ * that was late in the previous scan is a known block in this scan. So a scan follows only values
+ * that the previous scan has not seen. The content of freed memory counts only if a new pointer
+ * leads to it. */
 #ifndef MEMTRACE_HEAP_LATE_H
 #define MEMTRACE_HEAP_LATE_H
 

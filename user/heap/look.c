@@ -43,8 +43,8 @@ static bool is_text(uint64_t word)
 	return len >= 2;
 }
 
-/* Is this the block's last word? Allocators round sizes up. So the last word may lie behind the
- * requested size, and hold remains of an earlier block. */
+/* Is word number i the block's last one? Allocators round sizes up. So the last word may lie behind
+ * the requested size, and hold remains of an earlier block. */
 static bool is_last(const struct look *look, size_t i)
 {
 	return i + 1 >= look->size / 8;
@@ -138,7 +138,7 @@ static uint64_t without_value(uint64_t described)
 	}
 }
 
-/* Makes a distance less exact. Memory of a block that was not written yet holds remains of old
+/* Makes a distance less exact. A part of a block that was not written yet holds remains of old
  * pointers, with any distance. Exact distances would split one shape into many. */
 static uint64_t fine_word(uint64_t described)
 {

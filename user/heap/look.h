@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a block looks like: its usable size, and the kinds of its first words. Of a number or a
- * text, only the kind counts. Of a pointer to a file's memory (a vtable, a type object, a function,
- * a constant) or into the block itself, the exact target counts. Of a pointer to another block, the
- * distance from that block's start counts, because a pointer to the memory behind a block's header
- * differs from a pointer to the block's start. A block's last word may lie behind the requested
- * size. So if it is a pointer, its distance does not count. */
+/* What a block looks like: its usable size, and the kinds of its first words. For a number or a
+ * text, only the kind counts. For a pointer into the block itself, the exact target counts. The
+ * same holds for a pointer to a file's memory (a vtable, a type object, a function, a constant).
+ * For a pointer to another block, the distance from that block's start counts. (A pointer to the
+ * memory behind a block's header differs from a pointer to the block's start.) A block's last word
+ * may lie behind the requested size. So if it is a pointer, its distance does not count. */
 #ifndef MEMTRACE_HEAP_LOOK_H
 #define MEMTRACE_HEAP_LOOK_H
 
@@ -54,7 +54,7 @@ struct look look__of(struct image *image, const struct blocks *blocks, const str
 bool look__read(struct first_words *reader, const struct blocks *blocks, const struct block *block,
 		struct look *ret);
 
-/* Returns the fine look, of which shapes are made: distances are less exact. */
+/* Returns the fine look, in which distances are less exact. Shapes are made of fine looks. */
 struct look look__fine(const struct look *look);
 /* Returns the rough look: the first four words. Zero and most pointers are one kind, because a
  * pointer may be NULL. Data are another kind. */

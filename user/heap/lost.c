@@ -142,7 +142,7 @@ static void lead(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Makes a leader of each block to which no other lost block points. */
+/* Each block to which no other lost block points becomes a leader. */
 static void lead_from_heads(struct grouping *g)
 {
 	for (uint32_t i = 0; i < g->lost->n; i++)

@@ -34,9 +34,9 @@ bool lost__has(const struct lost *lost, uint64_t addr);
 
 /* A scan of a running process misses pointers that move during the scan. So a block counts as lost
  * only if it is in the list of each earlier scan, with the same address, size and content. Nobody
- * can write to a block to which no pointer is left. Without a comparison of the content, about one
- * in a thousand of the blocks that are freed and allocated again all the time would be called lost
- * by chance.
+ * can write to a block to which no pointer is left. Some blocks are freed and allocated again all
+ * the time. Without a comparison of the content, about one in a thousand of these would be called
+ * lost by chance.
  *
  * Lists the unreachable blocks of reach that are also in `before` (NULL: all of the unreachable
  * blocks), at most max. A block keeps the flag `asked` that it has in `before`. 0 or -ENOMEM. The

@@ -34,11 +34,11 @@ void numbers__clear(struct numbers *numbers);
 /* The number of the block that holds addr; NO_NUMBER: no block with a number holds it. */
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 
-/* Loads the data that numbers__find() needs for addr into the processor's cache. */
+/* Loads into the processor's cache what numbers__find() needs for addr. */
 void numbers__prefetch(const struct numbers *numbers, uint64_t addr);
 
-/* The block of a number below n. False: no block has the number, which is a mistake of the
- * caller. */
+/* Finds the block that has a number below n. False: no block has this number, which is a mistake of
+ * the caller. */
 bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);
 
 #endif

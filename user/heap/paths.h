@@ -13,7 +13,7 @@ struct image;
 
 #define PATH_STEPS    16 /* most steps of a path; the middle of a longer path is left out */
 #define PATH_NO_OFF   UINT64_MAX
-#define PATH_MAX_HOPS 10000000 /* most blocks on a path; so many are mostly nodes of a long list */
+#define PATH_MAX_HOPS 10000000 /* most blocks on a path; longer paths are mostly long lists */
 
 /* A block on the path, or several consecutive blocks of one size, such as the nodes of a list. */
 struct path_step {

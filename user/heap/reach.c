@@ -139,7 +139,8 @@ static bool may_point(const struct scanning *s, uint64_t value)
 	return value - s->lowest < s->highest - s->lowest;
 }
 
-/* Adds a root that leads to a block. *ret_parent: the root's value in `parents`. 0 or -ENOMEM. */
+/* Adds to reach->root_words a root that leads to a block. *ret_parent: the root's value in
+ * `parents`. 0 or -ENOMEM. */
 static int add_root_word(struct scanning *s, const struct root_word *word, uint32_t *ret_parent)
 {
 	struct reach *reach = s->reach;
@@ -370,8 +371,9 @@ static int read_queue(struct scanning *s, uint32_t *budget)
 }
 
 /* Reads large blocks before all others, if few steps lead from a root to them. A large table may
- * lead to most of a heap, and often lies at its end. If such a table were read last, the pointers
- * of all blocks before it would have to be stored first, and then followed in the table's order. */
+ * lead to most of a heap, and often lies at the heap's end. If such a table were read last, the
+ * pointers of all blocks before it would have to be stored first, and then followed in the table's
+ * order. */
 static int read_ahead(struct scanning *s)
 {
 	uint32_t budget = s->reach->numbers.n / 64;

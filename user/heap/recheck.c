@@ -109,8 +109,9 @@ static bool is_last_word(const struct checking *c, uint64_t at, const struct blo
 }
 
 /* Does the word look like a link of glibc from one free chunk to another? Chunks begin 16 bytes
- * before their blocks, so such a link seems to lead to the last word of the block before. A program
- * may have lists whose links are the last words of their blocks, and lead to each other. */
+ * before their blocks, so such a link seems to lead to the last word of the block before. But a
+ * program may have lists whose links are the last words of their blocks, and lead to each other. So
+ * a last word does not count as a link of glibc. */
 static bool may_be_link(const struct checking *c, uint64_t at, uint64_t value,
 			const struct block *holder, uint32_t number)
 {
@@ -229,8 +230,8 @@ static int read_late(struct checking *c)
 
 /* --- what follows from it --- */
 
-/* Takes those blocks off the list to which a pointer leads, by what the preceding recheck has
- * seen. */
+/* Decides which words of c->to->stale count as pointers, by what the preceding recheck has seen.
+ * Takes the targets of these pointers off the list. */
 static int judge_stale(struct checking *c, const struct stale_words *before)
 {
 	const struct stale_words *stale = &c->to->stale;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which kind of block points to a block. Blocks of numbers or text look alike, whichever code made
- * them. But different structs, or different members of a struct, point to the text of a key and to
- * the text of a message. The search for such referrers is one round of Weisfeiler and Lehman's
- * refinement of colours (B. Weisfeiler, A. Lehman, "The reduction of a graph to canonical form",
- * 1968): a block's colour becomes the pair of its own colour and its neighbours' colours.
+ * them. But what points to them may differ. For example, different structs, or different members of
+ * a struct, point to the text of a key and to the text of a message. The search for such referrers
+ * is one round of Weisfeiler and Lehman's refinement of colours (B. Weisfeiler, A. Lehman, "The
+ * reduction of a graph to canonical form", 1968): a block's colour becomes the pair of its own
+ * colour and its neighbours' colours.
  *
  * A referrer's colour is made of its size, its pointers (look__pointers()), and the index of the
  * word that holds the pointer. All words behind the first LOOK_WORDS have one common index, because

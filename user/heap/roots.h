@@ -53,7 +53,7 @@ struct root_threads {
 	size_t n;
 	struct root_value *values;
 	size_t n_values;
-	size_t running; /* threads that ran, so that their stack pointers are not known */
+	size_t running; /* threads that were running: their stack pointers are not known */
 };
 
 /* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
@@ -70,10 +70,11 @@ int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
 void root_threads__clear(struct root_threads *threads);
 
 /* The roots of a process: all private writable memory, except the n_owned ranges that belong to
- * allocators (ascending, disjoint). Besides: writable shared memory that image__is_plain() accepts;
- * pages that the dynamic linker has made read-only; anonymous read-only memory. A stack whose stack
- * pointer is known counts only from its red zone upwards. (This zone is the 128 bytes below the
- * stack pointer, x86-64 psABI.) The stack of a running thread counts as a whole. 0 or -ENOMEM. */
+ * allocators (ascending, disjoint). These are roots, too: writable shared memory that
+ * image__is_plain() accepts; pages that the dynamic linker has made read-only; anonymous read-only
+ * memory. A stack whose stack pointer is known counts only from its red zone upwards. (This zone is
+ * the 128 bytes below the stack pointer, x86-64 psABI.) The stack of a running thread counts as a
+ * whole. 0 or -ENOMEM. */
 int roots__find(const struct maps *maps, const struct root_threads *threads,
 		const struct root_range *owned, size_t n_owned, struct roots *ret);
 void roots__clear(struct roots *roots);

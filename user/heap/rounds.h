@@ -21,7 +21,7 @@ struct rounds {
 	unsigned int calm;
 	uint64_t left;	 /* blocks on the list */
 	uint64_t beyond; /* blocks for which the list had no room */
-	/* how many blocks came off the list in the last scan in which any did */
+	/* how many blocks came off the list in the last scan that took any off */
 	uint64_t taken_off;
 };
 
@@ -29,13 +29,13 @@ struct rounds {
  * scans. */
 struct rounds rounds__begin(unsigned int least);
 
-/* To be called when time is up. Makes the next scan the last one, unless fewer than `least` scans
- * would be made. */
+/* To be called when time is up. Makes the next scan the last one, if at least `least` scans will
+ * then have been made. */
 void rounds__hurry(struct rounds *rounds);
 
 /* Is the next scan a full one? Else it is a recheck. The first scan is full. If the list has no
- * room for all lost blocks, each scan is full: in a recheck, blocks that are not on the list would
- * seem to hold those on it. */
+ * room for all lost blocks, each scan is full. (In a recheck, lost blocks that are not on the list
+ * would seem to hold those on it.) */
 bool rounds__is_full(const struct rounds *rounds);
 
 /* May the next scan be the last one? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A scan of the heap of a process that continues to run. A child without privileges makes it
- * (sandbox/child.h), because the memory may be hostile, and reading it may hang. The child does all
- * the work on the memory. The parent gets bytes, and trusts none of them. struct scan_pace tells
- * when the child holds back (sandbox/gentle.h). */
+/* A scan of the heap of a process that continues to run. A child without privileges makes the scan
+ * (sandbox/child.h), because the memory may be hostile, and a read of it may hang. The child does
+ * all the work on the memory. The parent gets bytes, and trusts none of them. struct scan_pace
+ * tells when the child holds back (sandbox/gentle.h). */
 #ifndef MEMTRACE_HEAP_SCAN_H
 #define MEMTRACE_HEAP_SCAN_H
 
@@ -18,12 +18,12 @@
 #include "heap/image.h"
 #include "sandbox/child.h"
 
-/* How much CPU time a scan takes. All zero: in the first third of its time it holds back if others
- * need the CPUs. */
+/* How much CPU time a scan takes. All zero: in the first third of its time limit, the scan holds
+ * back if others need the CPUs. */
 struct scan_pace {
 	bool hurry; /* takes all CPU time that can be had */
-	/* The most CPU time, as a share of one CPU; 0: no such limit. It makes the default time
-	 * limit longer: 0.1 makes it ten times as long. Ignored with `hurry`. */
+	/* The most CPU time, as a share of one CPU; 0: no such limit. Such a limit makes the
+	 * default time limit longer: 0.1 makes it ten times as long. Ignored with `hurry`. */
 	double max_share;
 };
 

@@ -14,9 +14,9 @@
 #include "heap/look.h"
 #include "heap/referrers.h"
 
-/* A block may be larger than the requested size by a quarter of this size and MOST_EXCESS bytes:
- * jemalloc rounds up by at most a quarter, glibc by a few bytes. A block that is even larger is not
- * the sampled block, but has replaced it. */
+/* A block may be larger than the requested size, by at most a quarter of this size plus MOST_EXCESS
+ * bytes. jemalloc rounds up by at most a quarter, glibc by a few bytes. A block that is even larger
+ * is not the sampled block, but has replaced it. */
 #define MOST_EXCESS 64
 
 struct shape {

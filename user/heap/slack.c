@@ -9,7 +9,7 @@ struct adding {
 	const uint16_t *live;
 };
 
-/* The first run of resident pages of [start, end) that lie in a range. */
+/* Finds the first run of resident pages in [start, end) that lies in one of the ranges. */
 static bool next_run(const struct slack *s, uint64_t start, uint64_t end, uint64_t *ret_start,
 		     uint64_t *ret_end)
 {

@@ -104,7 +104,7 @@ bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_
 	return word >= 16 && word % 8 == 0 && in_file(image, word) && is_vtable(image, word, name);
 }
 
-/* The element of `list` in which such a block counts. */
+/* The element of `list` for a block that begins with this vtable. */
 static struct census_type element(uint64_t vtable, const struct block *block)
 {
 	return (struct census_type){.vtable = vtable,
@@ -241,8 +241,8 @@ bool first_words__read(struct first_words *w, const struct block *block, uint64_
 	return true;
 }
 
-/* Finds the element in which a block counts. *ret: NULL: it is no object, or there are too many
- * elements. *ret_object: it is an object. */
+/* Finds the element in which a block counts. *ret: NULL if the block is no object, or if there are
+ * too many elements. *ret_object: is the block an object? */
 static int judge_block(struct types *c, const struct block *block, struct census_type **ret,
 		       bool *ret_object)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The C++ class of a block. An object of a class with virtual functions begins with a pointer into
  * the class's vtable. Before the target of this pointer are the offset to the whole object (0) and
- * the address of the class's type_info. From the target on there are functions. The type_info
- * points to the class's name, in stripped programs, too. Source: Itanium C++ ABI, 2.5.2 and
- * 2.9.5. */
+ * the address of the class's type_info. From the target on, the vtable has the addresses of
+ * functions. The type_info points to the class's name, in stripped programs, too. Source: Itanium
+ * C++ ABI, 2.5.2 and 2.9.5. */
 #ifndef MEMTRACE_HEAP_TYPES_H
 #define MEMTRACE_HEAP_TYPES_H
 
@@ -16,7 +16,7 @@
 
 struct image;
 
-#define TYPES_MAX 4096 /* at most so many classes, allocators and sizes are counted */
+#define TYPES_MAX 4096 /* most combinations of class, allocator and size that are counted */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {
@@ -43,8 +43,8 @@ struct types; /* opaque */
 /* The caller keeps `image`. 0 or -ENOMEM. */
 int types__new(struct image *image, struct types **ret);
 void types__free(struct types *types);
-/* Adds to what the class of the block pins, if it has one. pinned: as in struct census_type. Blocks
- * should come in ascending order. 0 or -ENOMEM. */
+/* If the block has a class, adds to the bytes that the class pins. pinned: as in struct
+ * census_type. Blocks should come in ascending order. 0 or -ENOMEM. */
 int types__pin(struct types *types, const struct block *block, uint64_t pinned);
 /* Counts the blocks in use, by their class. Blocks must be finished. A class without type_info gets
  * no name: it may also be a table of functions in C. 0 or -ENOMEM. */

@@ -453,7 +453,7 @@ static int look_once(struct looking *l, struct error *err)
 		return rc;
 	l->why.registers = registers;
 	l->why.threads_running = threads.running;
-	if (l->paths) { /* they name the roots */
+	if (l->paths) { /* the maps and threads name the roots */
 		maps__free(&l->why.maps);
 		l->why.maps = maps;
 		maps = (struct maps){};
@@ -522,8 +522,8 @@ static int search(struct looking *l, double start_s, struct error *err)
 	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S, due_s;
 	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : ROUNDS_LEAST;
 	struct rounds rounds = rounds__begin(least);
-	/* Pointers lead to blocks that were asked for and seemed lost, and a full scan has not told
-	 * yet who holds them. */
+	/* unexplained: pointers lead to blocks that were asked for and seemed lost, and no full
+	 * scan has told yet who holds these blocks */
 	bool unexplained = false, explain_now = false, done;
 
 	for (;; pause_until(due_s)) {

@@ -30,8 +30,8 @@
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
 	const uint64_t *addrs; /* addresses of blocks, or of bytes within them */
-	/* NULL, or the requested size of each block. Then a block counts only if it begins at the
-	 * address and has at least this size. */
+	/* the requested size of each block, which counts only if it begins at the address and has
+	 * at least this size; NULL: no such condition */
 	const uint64_t *sizes;
 	size_t n_addrs;
 	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */

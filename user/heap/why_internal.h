@@ -10,7 +10,7 @@
 
 struct scan_view;
 
-/* The numbers of elements that follow, in this order: struct lost_block, values of struct late,
+/* How many elements of each kind follow, in this order: struct lost_block, values of struct late,
  * struct stale_word, struct leak_group, struct why_path, struct census_type, struct why_block. */
 struct why_counts {
 	uint64_t lost, late, stale, groups, paths, types, blocks;

@@ -54,8 +54,8 @@ static int load(struct window *window, struct image *image, uint64_t start, uint
 
 int window__next(struct window *window, struct image *image, uint64_t at, uint64_t end)
 {
-	/* A long run is looked up only once. A look-up for each window would take time with the
-	 * square of the run's length. */
+	/* A long run is looked up only once. A look-up for each window would take time in
+	 * proportion to the square of the run's length. */
 	if (at < window->run_start || at >= window->run_end) {
 		if (!image__run(image, at, end, &window->run_start, &window->run_end)) {
 			window->run_start = window->run_end = 0;

@@ -201,8 +201,8 @@ static int compare_contents(const void *a, const void *b)
 	return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Returns the sum of a class and its neighbours: a window and the reading of contents after it may
- * fall into two classes of age. */
+/* Returns the sum over a class and its two neighbours. The age in a window and the age at the
+ * reading of contents after it may fall into different classes. */
 static double around(const float *by_class, int class)
 {
 	double sum = 0;
@@ -214,14 +214,14 @@ static double around(const float *by_class, int class)
 
 /* Returns windowed_stack.missed for a class of age. A freed block's successor at its address may
  * have the same contents. An example is a header that points to a buffer, if both are freed and
- * allocated together. Then contents do not show the end. Let m be the rate, per second, at which
- * blocks at these addresses are freed, and c the rate at which contents change. Blocks that look
- * unchanged are freed at the rate c if contents show every end, but at the rate m if contents miss
- * ends. Let n be the frees of unchanged blocks that were watched for t seconds. n is Poisson, so
- * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If this
- * difference does not rule out m, contents have missed all changes that were due at the rate m but
- * were not seen. slower: the wall time per net second within windows, divided by the wall time per
- * net second between them. */
+ * allocated together. Then contents do not show that the first block has ended. Let m be the rate,
+ * per second, at which blocks at these addresses are freed, and c the rate at which contents
+ * change. Blocks that look unchanged are freed at the rate c if contents show every end, but at the
+ * rate m if contents miss ends. Let n be the frees of unchanged blocks that were watched for t
+ * seconds. n is Poisson, so the logarithms of its chances under m and under c differ by
+ * n log(m / c) - t (m - c). If this difference does not rule out m, contents have missed all
+ * changes that were due at the rate m but were not seen. slower: the wall time per net second
+ * within windows, divided by that of the whole run (survivors__hidden()). */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;

@@ -14,7 +14,7 @@
 #define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
 #define LEAST_MAX   0.5
 #define GRID	    400
-#define REACH	    3	   /* F is considered up to this many standard errors away */
+#define REACH	    3	   /* F is considered up to this many standard errors from its mean */
 #define MUCH	    10	   /* net time of more than this many times the cost is plenty */
 #define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
 #define IN_WINDOWS  0.02   /* least share of cost in the CPU time of a window that is used */
@@ -33,8 +33,8 @@ void net_clock__init(struct net_clock *c, double call_ns, double spread)
 	};
 }
 
-/* Returns the least ratio of net time to cost. It also serves as the least ratio of net time to CPU
- * time, because it matters only where nearly all of the CPU time is cost. */
+/* Returns the least ratio of net time to cost. This ratio also serves as the least ratio of net
+ * time to CPU time: it matters only where nearly all of the CPU time is cost. */
 static double least_net(const struct net_clock *c)
 {
 	return c->least > 0 ? c->least : LEAST_NET;
@@ -215,8 +215,8 @@ static struct span all_windows(const struct net_clock *c)
 }
 
 /* Returns the bytes per net second in the gaps around the i-th span, on either side up to the
- * BESIDE-th window; 0: not known. More than one gap on each side is used, because at the ends of a
- * gap, probes that are placed or removed slow the process a little. */
+ * BESIDE-th window; 0: not known. More than one gap on each side is used. The reason: at the ends
+ * of a gap, probes are placed or removed, which slows the process a little. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;
@@ -343,7 +343,7 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	c->felt_error = error;
 	ratio = all.cost_s > 0 ? all.cpu_s / all.cost_s : INFINITY;
 	most = fmax(ratio - before + REACH * wide, wide);
-	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* much is left in any case */
+	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* much net time is left anyway */
 		return;
 	for (int i = 0; i <= GRID; i++) {
 		double weight;

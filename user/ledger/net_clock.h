@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A process's net CPU time as a function of wall time: its CPU time less what its probes cost it.
- * Measured in net time, windows are a sample of a run (profile/windowed.h): a process that does not
- * run does not allocate, and one that probes slow down allocates less. */
+ * In net time, windows are a sample of a run (profile/windowed.h). (A process that does not run
+ * does not allocate, and a process that is slowed down by probes allocates less.) */
 #ifndef MEMTRACE_LEDGER_NET_CLOCK_H
 #define MEMTRACE_LEDGER_NET_CLOCK_H
 
@@ -39,16 +39,16 @@
 
 /* WORK. The bytes that go through a process's system calls (rchar + wchar of /proc/PID/io) show how
  * much work it does, with or without probes. The ratio r of these bytes to net time is the same in
- * a window as in the gaps around it. So of windows with CPU time c_i, cost p_i and w_i bytes
+ * a window as in the gaps around it. So for windows with CPU time c_i, cost p_i and w_i bytes
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
- * a ratio estimator. Its error comes from two spreads: of F between windows, and of r between gaps
- * (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with the earlier
- * knowledge of F by inverse variances. If the two differ by more than three standard errors, the
- * estimate is not used. For example, if a process reads and writes by the wall clock, its bytes
- * give F = 0, which is impossible for a process that probes slow down. If the estimate is used, net
- * time is divided among windows by their bytes. */
+ * which is a ratio estimator. Its error comes from two spreads: of F between windows, and of r
+ * between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with
+ * the earlier knowledge of F by inverse variances. If the two differ by more than three standard
+ * errors, the estimate is not used. For example, a process may read and write by the wall clock.
+ * Then its bytes give F = 0, which is impossible for a process that is slowed down by probes. If
+ * the estimate is used, net time is divided among windows by their bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {
@@ -74,8 +74,8 @@ struct net_clock {
 	double spread; /* relative spread of the calibrated cost of calls */
 };
 
-/* call_ns: the calibrated cost of a call, 0: not known; spread: how much that cost varies on this
- * machine, relative, a standard deviation. In an all-zero clock, both are not known. */
+/* call_ns: the calibrated cost of a call; 0: not known. spread: the relative standard deviation of
+ * that cost on this machine. In an all-zero clock, both are not known. */
 void net_clock__init(struct net_clock *clock, double call_ns, double spread);
 
 void net_clock__free(struct net_clock *clock);

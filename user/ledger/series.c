@@ -148,7 +148,7 @@ void sizes__add(struct sizes *s, uint64_t now_ns, uint64_t bytes)
 		s->period_ns = PERIOD_NS;
 	s->n -= s->early;
 	s->early = s->n && now_ns < s->next_ns;
-	if (s->n == max) { /* the first one stays */
+	if (s->n == max) { /* the first size stays */
 		for (size_t i = 2; i < max; i += 2)
 			s->at[i / 2] = s->at[i];
 		s->n = max / 2;
@@ -192,7 +192,8 @@ struct growth sizes__trend(const struct sizes *s, uint64_t from_ns, uint64_t to_
 	ret.bytes_per_s = sizes__growth(s, from_ns, to_ns);
 	for (size_t i = 0; i < s->n; i++)
 		known += s->at[i].time_ns >= from_ns && s->at[i].time_ns <= to_ns;
-	/* with fewer sizes, segments lie on straight lines and seem exact */
+	/* with fewer sizes, several segments lie on one straight line, and the growth seems
+	 * exact */
 	if (isnan(ret.bytes_per_s) || step < s->period_ns || known < SIZES_SEGMENTS)
 		return ret;
 	before = size_at(s, from_ns);

@@ -27,8 +27,8 @@ struct series_snapshot {
 	size_t n;
 };
 
-/* At most SERIES_MAX snapshots are kept. When they are full, every second one is removed, and the
- * period doubles. */
+/* At most SERIES_MAX snapshots are kept. If there is no room for another one, every second snapshot
+ * is removed, and the period doubles. */
 struct series {
 	struct series_snapshot snapshots[SERIES_MAX];
 	size_t n;
@@ -42,10 +42,10 @@ bool series__is_due(const struct series *series, uint64_t now_ns);
 /* Takes a snapshot. sites: struct abi_site_key -> struct abi_site, in any order. 0 or -ENOMEM. */
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
-/* Finds the boundaries between which growth is measured, ascending: snapshots in the last two
- * thirds of [start_ns, end_ns], as evenly spaced as possible, without the end itself. Earlier
- * snapshots are left out, because memory that is in balance later may still have been filling up
- * then. Returns their number, at most SERIES_SEGMENTS. */
+/* Finds the boundaries between which growth is measured, ascending. They are snapshots in the last
+ * two thirds of [start_ns, end_ns], as evenly spaced as possible. The end itself is not included.
+ * Earlier snapshots are left out, because memory that is in balance later may still have been
+ * filling up then. Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -75,8 +75,8 @@ struct sizes {
  * the latest of them is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
-/* Returns the growth from from_ns to to_ns, in bytes per second. Sizes are taken to be linear
- * between known sizes. NaN: the known sizes do not span that time (a tenth of it may be missing at
+/* Returns the growth from from_ns to to_ns, in bytes per second. Between known sizes, the size is
+ * taken to be linear. NaN: the known sizes do not span that time (a tenth of it may be missing at
  * either end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

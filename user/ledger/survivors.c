@@ -305,7 +305,7 @@ int survivors__note_end(struct survivors *s, const struct abi_end *end)
 	return 0;
 }
 
-/* Was the block born in the last piece of this window? */
+/* Was the block born in the part of the last window that is not harvested yet? */
 static bool is_birth(const struct survivors *s, const struct abi_live *live)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -339,8 +339,8 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Returns the bytes for which a followed block stands, together with blocks that are not followed
- * any more. */
+/* Returns the bytes for which a followed block stands. It also stands for blocks that are not
+ * followed any more. */
 static double all_bytes(const struct survivors_block *b)
 {
 	return ldexp(weight_bytes(&b->live), b->halved);
@@ -460,9 +460,9 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 		       : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
 }
 
-/* Counts one birth of the last window. died_ns: when the block ended in it; 0: the block was alive
- * at the window's end. count_watched() counts what becomes of the block, when all births are
- * known. */
+/* Counts one birth of the last window. died_ns: when the block ended within that window; 0: it was
+ * alive at the window's end. When all births are known, count_watched() counts what becomes of the
+ * block. */
 static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack,
 		       bool hashed, uint64_t died_ns)
 {
@@ -609,8 +609,8 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 	return 0;
 }
 
-/* Counts all blocks of the last stretch, and of the stretches before it, that live now. The last
- * stretch may not be over, so it may be counted again later. */
+/* Counts the blocks of the last stretch that are live now, and those of the stretches before it.
+ * The last stretch may not be over, so it may be counted again later. */
 static int count_left(struct survivors *s)
 {
 	struct sums {

@@ -13,8 +13,8 @@
  * in reallocs.h, not here.
  *
  * Blocks that are followed take memory. When there are more than SURVIVORS_MAX, half of them,
- * chosen at random, are not followed any longer. survivors_stack.looked, the bytes born whose
- * contents can be judged, is reduced in proportion. */
+ * chosen at random, are not followed any longer. survivors_stack.looked counts the born bytes whose
+ * contents can be judged, and is reduced in proportion. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -70,7 +70,8 @@ static inline bool survivors_block__may_live(const struct survivors_block *block
 struct survivors_stack {
 	struct abi_stack_key key;
 	struct windowed_born *born; /* ascending by window */
-	/* for each element of born: bytes born whose contents can be judged */
+	/* for each element of `born`: the bytes of those born blocks whose contents can be
+	 * judged */
 	double *looked;
 	size_t n_born;
 	struct survival_ages *groups; /* of blocks born in windows: WINDOWED_GROUPS elements */
@@ -167,10 +168,10 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
 /* Returns how many seconds of [from, to] lie in windows that are not continuous stretches. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* Returns windowed_run.hidden, for the windows from `from` on: the wall time per net second within
- * windows, divided by the wall time per net second of the whole run. net_s, wall_s: the length of
- * the windows and of the gaps between them together, by the net clock and by the wall clock. 0: not
- * known. */
+/* Returns windowed_run.hidden, for the windows from `from` on. This is the wall time per net second
+ * within windows, divided by the wall time per net second of the whole run. net_s, wall_s: the
+ * length of the windows and of the gaps between them together, by the net clock and by the wall
+ * clock. 0: not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 

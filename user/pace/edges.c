@@ -48,8 +48,7 @@ void pace__note_others(struct scheduler *sc)
 	}
 }
 
-/* Adds the felt cost of the process's windows, less their calibrated cost, to the machine's
- * cost. */
+/* Adds to the machine's cost the felt cost of the process's windows, less their calibrated cost. */
 void pace__note_felt(struct scheduler *sc, struct paced *p)
 {
 	sc->extra_ns += p->windows.felt_ns - p->noted_felt_ns;
@@ -66,7 +65,7 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 	return 0;
 }
 
-/* Harvests all windows that are over, at once. */
+/* Harvests all windows that are over, in one go. */
 void pace__harvest(struct scheduler *sc)
 {
 	struct paced **due = NULL;
@@ -94,8 +93,8 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	double now =
 		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
 
-	/* If the interval of a turn is shorter than the one asked for, it stays so while the turn
-	 * lasts. So the turn is judged by what tracing costs at the present interval. */
+	/* If the interval of a turn is shorter than the interval asked for, it stays shorter while
+	 * the turn lasts. So the turn is judged by what tracing costs at the present interval. */
 	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
@@ -115,7 +114,7 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for
  * another process's turn counts as a window, however little it costs. (All turns of a process may
- * be such turns. Whether turns are limited depends on the last free slot, and this changes
+ * be such turns. Whether turns are limited depends on whether the last slot is free, which changes
  * often.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
@@ -145,8 +144,8 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	if (!p->windows.continuous && p->start_ns > planned)
 		windows__delay(&p->windows, p->start_ns - planned);
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	/* If continuous tracing began because the process was idle, it is not a window, even if it
-	 * ends soon: the moment was not chosen at random. */
+	/* Continuous tracing that began because the process was idle is not a window, even if it
+	 * ends soon: its moment was not chosen at random. */
 	if (pace__is_stretch(sc, p, p->start_ns))
 		pace__restore_interval(sc, p);
 }

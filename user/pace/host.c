@@ -9,7 +9,7 @@
 #define CREDIT_NS	 (2 * S)     /* the budget of at most so much time is saved up */
 #define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
 #define LEAST_STRETCH_NS (20 * MS)   /* a stretch that ends early tells nothing if it is shorter */
-#define STALE_NS	 (1000 * MS) /* if not judged for this time, the stretch is void */
+#define STALE_NS	 (1000 * MS) /* a stretch that was not judged for this time is void */
 /* cost of all / wall time: below this, no process exceeds a limit */
 #define BUSY		2.5e-3
 #define BACK_OFF_NS	(5 * S)
@@ -17,13 +17,13 @@
 #define LASTING_NS	(30 * S) /* probes everywhere for this time: the attempt has succeeded */
 #define MIN_CPU_NS	(2 * MS) /* least CPU time since the last turn for another turn */
 /* Probes are placed everywhere again only if the forecast of their cost is at most CALM times the
- * host's limit, and for each process at most EASY times the process's limit. */
+ * host's limit. For each process, the forecast must be at most EASY times the process's limit. */
 #define CALM	      0.5
 #define EASY	      0.8
 #define GROWTH_WEIGHT 8
 #define GROWTH_HALF   (256 * 1024.0) /* growth in bytes a second that gets half of GROWTH_WEIGHT */
-/* A page fault counts as so many bytes of growth. They are few, because the page may be one that
- * the process had before and gave back. */
+/* A page fault counts as so many bytes of growth. The number is small, because the page may be one
+ * that the process had before and gave back. */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
 #define FAVOUR	    4

@@ -34,10 +34,11 @@
  * processes together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
- * would exceed its own limit. The forecast is the sum over processes of their cost per CPU time,
- * learnt in their windows, times the CPU time that they use now. The forecast leaves out processes
- * that are not traced but run code that has probes. The cost of these processes shows only when the
- * return is tried. So each attempt that fails doubles the time to the next attempt. */
+ * would exceed its own limit. The forecast is a sum over processes: the cost per CPU time of each
+ * process, learnt in its windows, times the CPU time that it uses now. The forecast leaves out
+ * processes that are not traced but run code that has probes. The cost of these processes shows
+ * only when the return is tried. So each attempt that fails doubles the time to the next
+ * attempt. */
 #ifndef MEMTRACE_PACE_HOST_H
 #define MEMTRACE_PACE_HOST_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/others.h"
 
-/* Arguments of others__share() are multiplied by these. Measured (docs/overhead.md, "Beside other
- * tracers") as the mean of an allocating and a freeing call. Only returns of the allocating call
- * are trapped. */
+/* others__share() multiplies its arguments by these factors. They were measured (docs/overhead.md,
+ * "Beside other tracers"), each as the mean of an allocating and a freeing call. Only returns of
+ * the allocating call are trapped. */
 #define TRAPPED 0.21
 #define VISITED 0.06
 #define RUN	0.14

@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Totals of what the kernel side has counted: struct abi_process_cpu. */
+/* Totals of what the kernel side has counted: struct abi_process_cpu. A look is one count of the
+ * other probes. */
 struct others_counts {
 	uint64_t looks, trapped, visited, run;
 };

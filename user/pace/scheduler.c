@@ -39,7 +39,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 	p->windows.sleeps = !p->windows.open && sc->ops->sleeps(sc->ctx, p);
 	switch (pace__step(sc, p, now)) {
 	case WINDOWS_OPEN:
-		if (pace__open_window(sc, p)) { /* it is tried again */
+		if (pace__open_window(sc, p)) { /* opening is tried again */
 			p->failed++;
 			p->windows.next_ns = now + TICK_NS;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Puts probes in place and removes them, as windows.h and host.h decide, so that tracing keeps its
- * limits. One scheduler for two cases.
+ * limits. One scheduler serves two cases.
  *
  *   own     each process has probes of its own, which are in place in its windows only.
  *   shared  probes are in the code of all processes ("everywhere") while this exceeds no limit.
@@ -79,8 +79,8 @@ struct pace_ops {
 	/* May the process's probes be put in place now? false: too many old probes are still being
 	 * removed. */
 	bool (*can_open)(void *ctx, struct paced *process);
-	/* Puts the process's own probes in place. It may set process->cut: the probes are then
-	 * taken out again at once. 0, or negative errno: there is nothing to place them on. */
+	/* Puts the process's own probes in place. The function may set process->cut: the probes are
+	 * then taken out again at once. 0, or negative errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
 	/* Begins to remove the process's own probes. */
 	void (*begin_close)(void *ctx, struct paced *process);
@@ -95,18 +95,18 @@ struct pace_ops {
 	/* Harvests windows that are over, or pieces of windows, from each process's start_ns to its
 	 * end_ns. The processes are in no order, and the function may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
-	/* Skips what the process's probes have counted since the last harvest: it belongs to no
-	 * window. */
+	/* Skips what the process's probes have counted since the last harvest: these counts belong
+	 * to no window. */
 	void (*pass_over)(void *ctx, struct paced *process);
 	/* Was a window of the process harvested? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
 	/* Sets the process's sampling interval by the cost and CPU time of its window, or of a
 	 * piece of the window. Returns the new interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
-	/* Sets the sampling interval to factor times the one asked for, or to more if the process
-	 * holds too many samples for a factor below 1. Returns the new interval / the interval
-	 * asked for. Called when the process's window is, or has become, continuous tracing, which
-	 * does not stand for times without probes. */
+	/* Sets the sampling interval to `factor` times the interval asked for. If `factor` is below
+	 * 1 and the process holds too many samples for it, sets a longer interval. Returns the new
+	 * interval / the interval asked for. Called when the process's window is, or has become,
+	 * continuous tracing, which does not stand for times without probes. */
 	double (*restore_interval)(void *ctx, struct paced *process, double factor);
 	/* Reads the contents of all the process's blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
@@ -114,8 +114,8 @@ struct pace_ops {
 	/* Shared only. What all probes have cost the machine so far, and the part of this cost that
 	 * samples took. */
 	double (*machine_cost_ns)(void *ctx, double *ret_samples_ns);
-	/* The probes in the code of all processes: pause_all begins to remove them, all_gone tells
-	 * if all are removed, resume_all puts back all or none (0 or negative errno). */
+	/* For the probes in the code of all processes. pause_all begins to remove them. all_gone
+	 * tells if all are removed. resume_all puts back all or none: 0 or negative errno. */
 	void (*pause_all)(void *ctx);
 	bool (*all_gone)(void *ctx);
 	int (*resume_all)(void *ctx);
@@ -158,8 +158,8 @@ struct scheduler {
 	size_t n, room;
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
 	size_t n_favoured;
-	/* shared: when watch_calm() next looks at processes that cost little; no samples are closer
-	 * than asked for before fine_after_ns */
+	/* shared. calm_look_ns: when watch_calm() next looks at processes that cost little.
+	 * fine_after_ns: before this time, no samples are closer than asked for */
 	uint64_t calm_look_ns, fine_after_ns;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
@@ -187,7 +187,7 @@ struct scheduler {
 /* Begins the run; shared: with probes everywhere. The scheduler must be all zero. */
 void scheduler__begin(struct scheduler *scheduler, const struct pace_ops *ops, void *ctx,
 		      const struct pace_limits *limits);
-/* Frees what the scheduler holds; the processes stay their owners'. */
+/* Frees what the scheduler holds; the processes themselves belong to their owners. */
 void scheduler__free(struct scheduler *scheduler);
 
 /* Adds a process. own: the process's probes must be in place. start_ns: when tracing the process
@@ -204,8 +204,8 @@ bool scheduler__may_favour(const struct scheduler *scheduler);
 /* Gives the process more windows for PACE_FAVOUR_NS: tracing may cost it limits.favour, and with
  * shared probes it gets several times as many turns. The host's limit stays as it is. 0; -ENOTSUP:
  * limits.favour or the limits as a whole allow no more windows than the process has; -EALREADY: it
- * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED others
- * are favoured; -ESRCH: it has ended. */
+ * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED other
+ * processes are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
 /* Reads a process's totals now. Call it when the process's clock must be up to date: while a
@@ -220,13 +220,13 @@ double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_n
 /* Is a window open, or are its probes being placed or removed? */
 bool scheduler__has_window(const struct scheduler *scheduler);
 
-/* Is no window open? Call it before long work during which the caller does not call
- * scheduler__keep(): a window that is open would last until that work is done. No window begins for
+/* Is no window open? Call it before long work, during which the caller does not call
+ * scheduler__keep(). A window that is open would last until that work is done. No window begins for
  * 200 ms after each call of this function. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
 /* Notes that the process has ended, and ends its last window. The process stays known until
- * scheduler__forget(), so that its last window can be harvested before. */
+ * scheduler__forget(), so that its last window can still be harvested. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
@@ -234,10 +234,10 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
  * profiles of these processes are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
-/* Discards what is void after other code has removed all probes, at when_ns. Windows that were open
- * are void, because the ends of their blocks were not seen. Continuous tracing counts up to
- * when_ns. What can be read now decides which blocks of continuous tracing are left. All probes are
- * put back as after a gap. */
+/* Call it after other code has removed all probes. when_ns: when they were removed. Discards what
+ * is void. Windows that were open are void, because the ends of their blocks were not seen.
+ * Continuous tracing counts up to when_ns. What can be read now decides which blocks of continuous
+ * tracing are left. All probes are put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* Ends the run: harvests the last window of each process, and reads the contents of all blocks once

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much */
-/* The tick in the first second of the run, and in the first second in which tracing costs much: a
- * process may begin to allocate at its start, or at the moment when work comes. */
+/* The tick in the first second of the run, and in the first second in which tracing costs much. The
+ * reason: a process may begin to allocate at its start, or at the moment when work comes. */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
 /* Each process makes a tick longer by this: no more than 5,000 processes are checked a second. */
@@ -13,7 +13,7 @@
 #define MAX_TICK_NS   (500 * MS)
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read in a tick, in turn */
 #define WATCH_IDLE_NS (1000 * MS) /* between two readings of the CPU time of an idle process */
-#define SIZES_A_TICK  64	  /* processes whose size is read in a tick: they used CPU time */
+#define SIZES_A_TICK  64	  /* most sizes read in a tick, of processes that used CPU time */
 #define OFFERS_A_TICK 4		  /* at most so many processes are offered a turn in a tick */
 #define FULL_TICKS    5		  /* after so many full ticks in a row, turns are limited */
 #define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
@@ -25,7 +25,7 @@
 /* If samples closer than asked for cost the host too much, they are not tried again for this
  * time. */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)	   /* other code removed probes that were removed so long ago */
+#define LATE_NS	      (10 * MS)	   /* probes removed so long ago were removed by other code */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same, if probes are in the code of all processes */
 
@@ -105,7 +105,7 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 }
 
 /* Have all processes' own probes gone? A window counts as closed when no probe is hit any more. But
- * an idle process hits none while its probes are still there. */
+ * an idle process hits no probe even while its probes are still there. */
 static bool own_are_gone(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n; i++)

@@ -36,7 +36,7 @@ static bool fits(double calls, double samples, double other, double share)
 }
 
 /* Returns the least factor with which tracing costs no more than part * share of the time; 0: there
- * is none. samples: their cost at the interval asked for. */
+ * is none. samples: the cost of samples at the interval asked for. */
 static double fit(const struct thinning *t, double calls, double samples, double other,
 		  double share, double part)
 {
@@ -87,7 +87,8 @@ static bool samples_fit(const struct thinning *t, double factor, double share)
 }
 
 /* Returns the least factor with which tracing costs no more than CALM of the share, and samples no
- * more than FINE of it. Call it if the factor 1 keeps CALM. */
+ * more than FINE of it. Call it if tracing with the factor 1 costs no more than CALM of the
+ * share. */
 static double finest(const struct thinning *t, double share)
 {
 	double factor = 1;

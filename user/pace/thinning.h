@@ -4,10 +4,10 @@
  *
  * The cost of continuous tracing has two parts. Each call costs the same. Each sample costs a walk
  * of the stack, and the longer the interval is, the fewer samples there are. If the cost of calls
- * is within the limit, but that of calls and samples is not, samples are put farther apart than
- * asked for. (Few samples of the whole run tell more about live memory than many samples of some
- * windows.) The factor is the least power of two with which both parts fit. Windows are needed only
- * where calls are too expensive by themselves.
+ * is within the limit, but the cost of calls and samples together is not, samples are put farther
+ * apart than asked for. (Few samples of the whole run tell more about live memory than many samples
+ * of some windows.) The factor is the least power of two with which both parts fit. Windows are
+ * needed only where calls are too expensive by themselves.
  *
  * The number of samples is assumed to be inverse to the interval. For blocks larger than the
  * interval, there are more samples than that. Then the next check finds that tracing is still too
@@ -53,9 +53,9 @@ struct thinning_costs {
 /* least, most: the smallest and the largest factor allowed (struct thinning); 0 is taken as 1. */
 void thinning__init(struct thinning *thinning, double least, double most);
 
-/* Returns the least factor of 1 or more with which continuous tracing would cost at most EASY
- * (thinning.c) times costs->share, if the process goes on as in the stretch whose costs are given.
- * 0: no allowed factor is large enough. */
+/* Supposes that the process goes on as in the stretch whose costs are given. Returns the least
+ * factor of 1 or more with which continuous tracing would then cost at most EASY (thinning.c) times
+ * costs->share. 0: no allowed factor is large enough. */
 double thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Notes that continuous tracing begins now, with that factor. */
@@ -64,9 +64,9 @@ void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 /* Call it if the stretch that ends now was too expensive. A factor below 1 becomes 1, if this is
  * enough. Else looks for an allowed factor with which the costs of the stretch would keep the
  * limit. If there is none, looks for a factor with which the costs of all stretches since the last
- * judgement would keep it. If there is such a factor, sets it, or twice the present one if that is
- * larger, and returns true. Returns false if there is none, or if the new factor would be above the
- * largest allowed. */
+ * judgement would keep the limit. If there is such a factor, sets it, or twice the present one if
+ * that is larger, and returns true. Returns false if there is none, or if the new factor would be
+ * above the largest allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

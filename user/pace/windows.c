@@ -31,7 +31,8 @@
 #define RETURN	    0.5	 /* the next gap makes up for this part of the difference to RESERVE */
 #define LEAST_GAP   0.25 /* least mean gap / usual mean gap, however much budget is left */
 #define LONGEST_GAP 4.0	 /* the exponential distribution is cut off at this many means */
-/* Continuous tracing goes on with a debt up to the budget of this time: the debt may be chance. */
+/* Continuous tracing goes on with a debt up to the budget of this time: the debt may be due to
+ * chance. */
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
 #define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
@@ -128,8 +129,8 @@ static double earning_rate(const struct windows *w)
 }
 
 /* Returns what a window adds to the debt, per wall ns. felt: the felt cost; cpu: the process's CPU
- * time; both per wall ns. If users of the process notice the window, it adds at least all that the
- * process earns in a gap of the same length ("Touched requests" in windows.h). */
+ * time; both per wall ns. If users of the process notice the window, it adds at least all the time
+ * that pays for windows in a gap of the same length ("Touched requests" in windows.h). */
 static double charge(const struct windows *w, double felt, double cpu)
 {
 	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;
@@ -204,15 +205,15 @@ static double felt(const struct windows *w, double cost_ns)
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* Adds the stretch since the last change to the accounts. window: all of it was a window. Returns
- * the calibrated cost of the stretch as a share of its CPU time, or of the time for which a core
- * was idle if that was longer. */
+/* Adds the stretch since the last change to the accounts. window: the whole stretch was a window.
+ * Returns the calibrated cost of the stretch as a share of its CPU time. If a core was idle for
+ * longer than this CPU time, returns the share of that idle time. */
 static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
-	/* The time in which probes are placed or removed is not charged as a window: few are in
-	 * place for most of it. */
+	/* The time in which probes are placed or removed is not charged as a window: for most of
+	 * that time, few probes are in place. */
 	bool in_window = window && !w->continuous && wall > 0;
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Decides when a process is traced, so that tracing costs the process no more than a share of its
- * CPU time. If tracing it all the time costs no more than that, it is traced all the time; else in
- * short windows. This file is arithmetic alone; the caller places and removes the probes.
+ * CPU time. If tracing the process all the time costs no more than that, it is traced all the time.
+ * Otherwise it is traced in short windows. This file is arithmetic alone; the caller places and
+ * removes the probes.
  *
  * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
  * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
@@ -11,25 +12,25 @@
  * checked several times a second, decides when the next window comes. A prediction cannot, because
  * a process may be busy, idle or stopped at any time.
  *
- * The length of windows is chosen so that one comes about every second, but this length has limits.
- * With very short windows, most of the time would go into opening and closing, while few probes are
- * in place. So a window is no shorter than a fifth of the time that opening and closing take. A
- * very long window would hold the process up noticeably. The precision of a run depends more on the
- * number of windows than on their length. When the least length was lowered from 12 ms to 6, loops
- * of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn
- * uniformly between 0.5 and 1.5 of its mean.
+ * The length of windows is chosen so that a window comes about every second, but this length has
+ * limits. With very short windows, most of the time would go into opening and closing, while few
+ * probes are in place. So a window is no shorter than a fifth of the time that opening and closing
+ * take. A very long window would hold the process up noticeably. The precision of a run depends
+ * more on the number of windows than on their length. When the least length was lowered from 12 ms
+ * to 6, loops of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length
+ * is drawn uniformly between 0.5 and 1.5 of its mean.
  *
  * A process may be busier in a window than before it. So a long window is looked at several times,
  * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
  * times shorter than others, so they count for less than they should. Because of that, OVERSPENT is
- * large: it ends windows in which the process begins to work, not windows in which it works
- * somewhat more than before.
+ * large. So it ends windows in which the process begins to work, not windows in which the process
+ * works somewhat more than before.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
  * up. Lost throughput divided by calibrated cost, both as shares of CPU time, was measured beside
  * an untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
- * malloc and free; while tracing is continuous it is 1.03 to 1.09. So the calibrated cost of
+ * malloc and free. While tracing is continuous, it is 1.03 to 1.09. So the calibrated cost of
  * windows is multiplied by WINDOWS_FELT, in the debt and in printed figures (felt_ns). If the
  * process itself has shown another ratio, that ratio is used (windows__feel()). For nginx it was
  * 1.4 to 1.7.
@@ -37,10 +38,10 @@
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
  * the requests in windows determined the 99th percentile of its request times. So a window in which
- * probes take more than a quarter of the CPU time is charged at least all the time that pays for
- * windows in a gap of the same length, not only the share b of it. Then at a limit of 1 % windows
- * take one hundredth of the time, and one request in a hundred is touched. (Where probes take less,
- * requests hardly take longer, and windows may be longer.)
+ * probes take more than a quarter of the CPU time is charged more. It is charged at least all the
+ * time that pays for windows in a gap of the same length, not only the share b of that time. Then
+ * at a limit of 1 % windows take one hundredth of the time, and one request in a hundred is
+ * touched. (Where probes take less, requests hardly take longer, and windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core, and is slowed twenty times in a window, uses
  * all of a core in the window. Suppose that only its own CPU time paid for windows. Then there
@@ -69,25 +70,26 @@
  * would work off the whole debt: then E[(1 - e)^2] = 1, and V has no bound.) The debt is bounded
  * and the cost grows with the CPU time, so cost / CPU time goes to b.
  *
- * Paid in advance. A window is opened only when D + C <= 0, where C is the expected cost of this
- * very window: its length is drawn when the gap begins. So the limit holds whenever the run ends,
+ * Paid in advance. A window is opened only when D + C <= 0. Here C is the expected cost of this
+ * very window, whose length is drawn when the gap begins. So the limit holds whenever the run ends,
  * also just behind a window. That is why the debt stays near -C and not near 0: after most windows
- * the budget would pay for another window at once. By simulation, the quantiles of gaps differ from
- * those of exponential gaps by at most a tenth of the mean, up to the 90 % quantile. Only the first
- * window is not paid for in advance: it shows what windows cost.
+ * the budget would pay for another window at once. In simulations, the quantiles of gaps differ
+ * from those of exponential gaps by at most a tenth of the mean, up to the 90 % quantile. Only the
+ * first window is not paid for in advance: it shows what windows cost.
  *
  * Idle processes. While tracing is continuous, tracing a process that is mostly idle may cost the
  * share `steady` of one core, if the machine has idle time for that. Such a process costs little,
  * and windows would see little of it. (A process that waits for a CPU is not idle. `spare` and
  * `sleeps` show the difference.) For idle processes there is a second account, in which wall time
- * pays as well (idle_debt_ns). The debt of this account is cost less `steady` times the larger one
- * of two: CPU time, or the wall time in which the process slept or the machine had a core idle.
+ * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times a time.
+ * This time is the CPU time or, if that is longer, the wall time in which the process slept or the
+ * machine had a core idle.
  *
- * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under
- * two conditions. For a while the process has used so little CPU time that tracing would have
- * cost no more of a core than it may: windows have shown what tracing costs for each ns of the
- * process's own CPU time. (A Python service that uses a twentieth of a core would use all of one
- * while it is traced.) And the debt of the second account is not above 0. A process with two
+ * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
+ * conditions. First, for a while the process has used so little CPU time that tracing would have
+ * cost no more of a core than it may. (Windows have shown what tracing costs for each ns of the
+ * process's own CPU time. A Python service that uses a twentieth of a core would use all of one
+ * while it is traced.) Second, the debt of the second account is not above 0. A process with two
  * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
  * within LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
  * continuous tracing meets only the beginnings of bursts.
@@ -203,9 +205,9 @@ void windows__done(struct windows *windows, enum windows_action action, uint64_t
 /* Notes that the process's probes are removed, whatever was planned here: another file (host.h)
  * decides when this process is traced. now_ns: may be in the past, if the probes were removed
  * earlier. cost_ns, cpu_ns: the totals at now_ns. recent: recent cost and CPU time per wall ns,
- * which replace what was learnt before; NULL: learn from the time since the last change, for which
- * the totals must be those at now_ns. Nothing is learnt if the probes were out already.
- * windows__step() opens the next window when it can be paid for. */
+ * which replace what was learnt before. NULL: learns from the time since the last change; then the
+ * totals must be those at now_ns. Nothing is learnt if the probes were out already. windows__step()
+ * opens the next window when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  const struct windows_rates *recent);
 /* Notes that the process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the

@@ -7,11 +7,11 @@
  *
  * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
  * through a mount of a part of the tree, memtrace does not see the root and would count other
- * levels than the kernel does. So only a mount of the whole tree will do. Two signs together show
+ * levels than the kernel does. So memtrace needs a mount of the whole tree. Two signs together show
  * that a mount has the whole tree. First, the mounted directory is the root of the tree: the cgroup
  * with the number 1 (cgroup_setup_root() of the kernel insists on this number). Second, mountinfo
- * names the mounted directory "/": it is also the root of memtrace's own cgroup namespace. Then
- * paths mean the same to memtrace, to /proc/PID/cgroup and to the kernel. */
+ * names the mounted directory "/", so this directory is also the root of memtrace's own cgroup
+ * namespace. Then paths mean the same to memtrace, to /proc/PID/cgroup and to the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>
@@ -359,8 +359,8 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Does the name show that the directory is that of the container? The program that monitors a
- * container has a directory beside the container's, with the same id in its name. */
+/* Does the name show that the directory is the container's? The program that monitors a container
+ * has a directory beside the container's, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
 	static const char *const monitors[] = {"conmon-", "lxc.monitor."};
@@ -409,7 +409,7 @@ static int not_unique(const struct walk *walk, uint32_t first, const char *id, s
 
 /* Finds the nodes that name the container, on the first level that has such nodes. *ret_first is
  * the index of the first such node. Returns how many there are, or negative errno. Searches level
- * by level, so that cgroups far below the root, however many, do not hide one near the root. */
+ * by level. So a cgroup near the root is found, however many cgroups are far below the root. */
 static int walk__search(struct walk *walk, int root_fd, const char *id, uint32_t *ret_first)
 {
 	int found = 0, err = walk__add(walk, 0, 0, "");

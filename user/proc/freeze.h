@@ -4,9 +4,9 @@
  * lets all threads continue. An alarm ends the helper at the deadline. The helper also ends when
  * memtrace ends.
  *
- * If a thread waits in a system call, the kernel interrupts the call and restarts it afterwards. It
- * does not restart the calls that signal(7) lists as never restarted: epoll_wait(), for example,
- * returns EINTR. */
+ * If a thread waits in a system call, the kernel interrupts the call and restarts it afterwards.
+ * The kernel does not restart the calls that signal(7) lists as never restarted: epoll_wait(), for
+ * example, returns EINTR. */
 #ifndef MEMTRACE_PROC_FREEZE_H
 #define MEMTRACE_PROC_FREEZE_H
 
@@ -30,10 +30,10 @@ struct freeze {
 	size_t n;
 };
 
-/* Stops all threads of pid, until at most `max_ms` from now. 0: all threads are stopped; call
- * freeze__end(). On a negative errno nothing stays stopped. -ETIMEDOUT: not all threads stopped in
- * time; -EPERM: another debugger has the process, or memtrace is not permitted to stop it; -ESRCH;
- * others. */
+/* Stops all threads of pid for at most `max_ms` milliseconds from now. 0: all threads are stopped;
+ * call freeze__end(). On a negative errno nothing stays stopped. -ETIMEDOUT: not all threads
+ * stopped in time; -EPERM: another debugger has the process, or memtrace is not permitted to stop
+ * it; -ESRCH; others. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
 /* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was

@@ -5,9 +5,9 @@
  *
  * The kernel writes the numbers, but whoever named the file chose the path. In a path, the kernel
  * escapes only the newline (\012), not even the backslash. So a file whose name really holds "\012"
- * looks as if its name held a newline, and a file really called "x (deleted)" looks like a deleted
- * file x. A path is therefore only a hint for people. The device and inode numbers tell which file
- * is meant, and maps__open_file() trusts only these numbers. */
+ * looks as if its name held a newline. In the same way, a file really called "x (deleted)" looks
+ * like a deleted file x. A path is therefore only a hint for people. The device and inode numbers
+ * tell which file is meant, and maps__open_file() trusts only these numbers. */
 #include "proc/maps.h"
 
 #include <fcntl.h>
@@ -353,8 +353,8 @@ static int open_regular(const char *path, const struct file_id *id)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Makes a file in memory, a copy of memtrace's own vdso: the target may have written to its own
- * vdso, but not to memtrace's. A descriptor or negative errno. */
+/* Copies memtrace's own vdso into a file in memory. The target's vdso is not copied, because the
+ * target may have written to it. A descriptor or negative errno. */
 static int open_vdso(const struct map_entry *entry)
 {
 	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);

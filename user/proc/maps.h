@@ -63,17 +63,17 @@ void maps__free(struct maps *maps);
  * else by its path below /proc/PID/root, else by its path. A file whose device and inode are not
  * the entry's is not returned. Only a regular file is opened. A descriptor, or negative errno.
  * -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular file;
- * -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the descriptor
- * is that of a copy in memory of memtrace's own vdso, because all 64-bit processes have the same
- * one. (-ENOENT when the entry's size differs.) For a file of FUSE, the descriptor is that of a
- * copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
+ * -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the result is a
+ * descriptor of a copy in memory. The copy is of memtrace's own vdso, because all 64-bit processes
+ * have the same vdso. (-ENOENT when the entry's size differs.) For a file of FUSE, the result is a
+ * descriptor of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor by which the kernel can place a
- * probe in the file. This is fd itself, unless fd is that of a copy. For a copy, it is an O_PATH
- * descriptor of the very file. Nothing that is done with an O_PATH descriptor, not even close(),
- * asks the file system. On failure returns negative errno; -ESTALE: another file is mapped there
- * now. */
+ * probe in the file. This is fd itself, unless fd is a descriptor of a copy. For a copy, the result
+ * is an O_PATH descriptor of the very file. Nothing that is done with an O_PATH descriptor, not
+ * even close(), asks the file system. On failure returns negative errno; -ESTALE: another file is
+ * mapped there now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

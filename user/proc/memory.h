@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* how long memtrace waits for a read, from its start; less than the patience of the keeper
- * (capture/keeper.h) */
+/* how long memtrace waits for a read, counted from the start of the read; less than the patience of
+ * the keeper (capture/keeper.h) */
 #define MEMORY_PATIENCE_MS 50
 
 struct memory_read {
@@ -32,7 +32,7 @@ int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 /* Reads one piece. 0; -EFAULT: not all bytes could be read; other errors as above. */
 int memory__read(pid_t pid, uint64_t addr, void *to, size_t len);
 
-/* How often memtrace gave up a read since it began. */
+/* Returns how many reads memtrace has given up since memtrace began. */
 uint64_t memory__given_up(void);
 
 #endif

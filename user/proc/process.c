@@ -37,8 +37,8 @@ static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* Copies a name, with '?' for control characters: the target chooses the name, and it is printed on
- * terminals and in line-based formats. */
+/* Copies a name, with '?' for control characters. The target chooses the name, and memtrace prints
+ * it on terminals and in line-based formats. */
 static void copy_name(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -470,8 +470,8 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 }
 
 /* Finds the path of the process's perf map, and the user that must own the map. The pid in the path
- * is the last one in the line "NStgid: PID [PID in the next namespace further in]..." of its status
- * file. */
+ * is the last one in the line "NStgid: PID [PID in the next namespace further in]..." of the
+ * process's status file. */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);

@@ -38,9 +38,9 @@ int process__read(pid_t pid, struct process_info *ret_info);
  * 0 or negative errno. */
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
-/* Returns a text for a message, why a file below /proc/PID could not be read: the process has
- * ended, memtrace is not permitted to read it, or errno's own text. `rc`: the negative errno. The
- * text is static, or that of strerror(). */
+/* Returns a text for a message that says why a file below /proc/PID could not be read: the process
+ * has ended, memtrace is not permitted to read it, or errno's own text. `rc`: the negative errno.
+ * The text is static, or that of strerror(). */
 const char *process__why(int rc);
 
 /* Is any thread of the process alive? A main thread that has ended stays as a zombie while other
@@ -49,7 +49,7 @@ bool process__lives(const struct process_info *info);
 
 /* Returns the id under which /proc shows pid's memory, program and root. Usually this is pid. But
  * if the main thread has ended while other threads live, /proc/PID/maps is empty, and /proc/PID/exe
- * and root lead nowhere: then it is another thread's id. */
+ * and root lead nowhere. Then the result is another thread's id. */
 pid_t process__living_thread(pid_t pid);
 
 /* Opens the file called `name` in /proc/ID, where ID is that of process__living_thread(). `flags`:
@@ -81,8 +81,8 @@ pid_t process__next_thread(DIR *threads);
  * Source: thread_state__read(). */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
-/* Do all threads of pid sleep just now? No thread runs, or waits for a CPU, a disk or a lock in the
- * kernel. false also if pid has more than `max` threads, or cannot be read. Source:
+/* Do all threads of pid sleep just now? No thread runs, and no thread waits for a CPU, a disk or a
+ * lock in the kernel. false also if pid has more than `max` threads, or cannot be read. Source:
  * /proc/PID/task/TID/stat. */
 bool process__sleeps(pid_t pid, size_t max);
 
@@ -100,7 +100,7 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
 uint64_t process__auxv(pid_t pid, uint64_t type);
 
 /* Where a process's JIT compiler puts the names of its code, if it writes them at all. The place
- * outlives the process. */
+ * can still be used after the process has ended. */
 struct perf_map_place {
 	int root_fd; /* the process's own root (O_PATH); the caller closes it */
 	/* below root_fd: tmp/perf-N.map; N is the pid of the process as the process sees it, in the

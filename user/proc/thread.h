@@ -9,8 +9,8 @@
 
 #define THREAD_ARGS 6
 
-/* 0: not known. The stack pointer, the program counter and the frame pointer are known only of a
- * thread that waits or is stopped. */
+/* 0: not known. The stack pointer, the program counter and the frame pointer are known only if the
+ * thread waits or is stopped. */
 struct thread_state {
 	pid_t tid;
 	uint64_t sp, pc, bp;

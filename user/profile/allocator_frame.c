@@ -252,9 +252,9 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* The allocator plumbing of the C++ library: reserved names (_M_realloc_insert, __shared_count,
- * ...) and the allocators themselves. push_back() and the like are not plumbing: the program called
- * them. */
+/* Is it a function of the C++ library through which containers allocate (plumbing)? Such a function
+ * has a reserved name (_M_realloc_insert, __shared_count, ...), or is an allocator's. push_back()
+ * and the like are not plumbing: the program called them. */
 static bool is_std_plumbing(const char *name)
 {
 	const char *last = strrchr(name, ':');
@@ -314,8 +314,8 @@ static const char *pool_of(const char *name)
 }
 
 /* Returns the stack's innermost function of a memory pool, if all functions that it called are an
- * allocator's or have no name. NULL: there is none, or it is the leaf: then the run has probed
- * it. */
+ * allocator's or have no name. NULL: the stack has no such function, or the function is the leaf.
+ * In the second case the run has probed the function. */
 static const char *pool_above(const struct profile *profile, const struct profile_site *site)
 {
 	for (size_t i = 0; i < site->n_locations; i++) {

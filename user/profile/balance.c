@@ -9,18 +9,18 @@
 #include "profile/windowed_strata.h"
 
 #define WIDEST	      2.5   /* the grid reaches this many standard deviations either way */
-#define FINER	      20    /* facts are weighed at so many points between neighbours of the grid */
+#define FINER	      20    /* factors that are weighed between two neighbours of the grid */
 #define ANON_ERROR    0.2   /* relative spread of the memory that allocators keep for themselves */
 #define OTHER_THINGS  0.05  /* chance that the growing memory is in no stack */
 #define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
-#define LOST_ERROR    0.1   /* error of lost blocks, a share of those that W (balance.h) explains */
-#define STEADY_ERROR  0.02  /* further error, a share of those if all end by the wall clock */
-#define ONE_BY_ONE    8	    /* stacks that are judged one by one, and whose doubt is judged */
+#define LOST_ERROR    0.1   /* relative error of the lost blocks that W (balance.h) explains */
+#define STEADY_ERROR  0.02  /* further error: this share of the loss if all end by the wall clock */
+#define ONE_BY_ONE    8	    /* at most this many stacks are judged one by one (DOUBTS, ENDS) */
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
-#define MUCH_MORE     3	    /* more than so many times anonymous growth is beyond all errors */
-#define GROWTH_PASSES 8	    /* another pass is needed if a stack could not be lowered far enough */
+#define MUCH_MORE     3	    /* no error explains more than this many times anonymous growth */
+#define GROWTH_PASSES 8	    /* at most; another is made if a stack could not be lowered enough */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -40,9 +40,9 @@ static double overhead(const struct windowed_result *r)
 	return size >= 1 ? balance__footprint(size, r->header) / size : 1;
 }
 
-/* Estimates the growth of all stacks together if the clock's factor is `scale`: bytes of memory per
- * second, without errors. ret_live, if not NULL, gets each stack's live bytes. shown: results that
- * give each stack's overhead. */
+/* Estimates by how many bytes of memory per second all stacks together grow if the clock's factor
+ * is `scale`. The errors are not estimated. ret_live, if not NULL, gets each stack's live bytes.
+ * shown: results that give each stack's overhead. */
 static int grows_at(struct windowed_run run, double scale, struct windowed_stack *const *stacks,
 		    size_t n, const struct windowed_result *shown, double *ret_grows,
 		    double *ret_live)
@@ -67,8 +67,8 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 	return 0;
 }
 
-/* Adds factor times a stack's growth, as memory of the process, to each element of `sum`. Element
- * 0: from all windows. Element g + 1: without the windows of group g. */
+/* Adds a stack's growth, as memory of the process and times `factor`, to each element of `sum`.
+ * Element 0: from all windows. Element g + 1: without the windows of group g. */
 static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
 		       double factor)
 {
@@ -108,7 +108,7 @@ static double growth_density(double x, double error, double hidden)
 	       OTHER_THINGS / OTHER_RANGE;
 }
 
-/* Returns the value between two neighbours of the grid. The value's logarithm is about linear
+/* Returns the value between two neighbours of the grid. The value's logarithm is nearly linear
  * there. */
 static double value_between(double a, double b, double part)
 {
@@ -232,7 +232,7 @@ struct doubts {
 	 * believed, [1] by the other evidence. error: the relative standard error of both */
 	double grows[ONE_BY_ONE][2], error[ONE_BY_ONE];
 	int n;
-	double rest, variance; /* growth of all other stacks together */
+	double rest, variance; /* growth of all other stacks together, and its variance */
 	double clock_error, hidden;
 	double anon; /* growth of anonymous memory */
 };
@@ -309,8 +309,8 @@ static int settle_doubts(const struct windowed_run *run, const struct windowed_s
 
 		if (!to_other && !(1 - other[k] >= SETTLED))
 			continue;
-		if (to_other && !results[i].doubtful) /* its other figure is of no evidence that
-						       * could be believed */
+		if (to_other && !results[i].doubtful) /* the other figure follows from no evidence
+						       * that could be believed */
 			continue;
 		stacks[i]->believed = (results[i].by == SURVIVAL_CONTENTS) != to_other
 					      ? SURVIVAL_CONTENTS
@@ -397,9 +397,9 @@ static void choose_enders(const struct windowed_result *wall, size_t n, const do
 }
 
 /* Tells how well the lost blocks are explained if the blocks of the stacks in `which` (one bit
- * each) end by the wall clock. The result is multiplied by the prior chance of this case. The
- * remainder of a group may be of any size, because many blocks may be freed at once. So it has
- * Cauchy's distribution. */
+ * each) end by the wall clock. The result is multiplied by the prior chance of this case. Any
+ * number of a group's lost blocks may be left unexplained, because many blocks may be freed at
+ * once. So this number has Cauchy's distribution. */
 static double weight_of_enders(const void *ctx, unsigned which)
 {
 	const struct enders *e = ctx;
@@ -434,7 +434,7 @@ static void chances_by_wall(const struct enders *e, size_t n, double *ret)
 
 static void mix_value(double *to, double other, double share)
 {
-	if (isnan(*to) || isnan(other)) /* one case has no such figure */
+	if (isnan(*to) || isnan(other)) /* one of the two cases has no such figure */
 		*to = isnan(*to) ? other : *to;
 	else
 		*to += share * (other - *to);
@@ -595,8 +595,9 @@ static void set_live(struct windowed_result *r, double bytes)
 	r->live_bytes = bytes;
 }
 
-/* Lowers live bytes until all stacks together have at most bound_bytes: in all blocks, or in small
- * ones (LIMITS). An excess that errors do not explain lowers each stack by the same factor. */
+/* Lowers live bytes until all stacks together have at most bound_bytes in all blocks, or in small
+ * ones (LIMITS). The larger the errors of a stack, the more it is lowered. If this is not enough,
+ * all stacks are lowered by the same factor. */
 static void fit_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 		     size_t n, double bound_bytes, bool small)
 {
@@ -671,7 +672,7 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 	}
 }
 
-/* Limits each stack's growth: it cannot add or remove more than the upper limit of the stack's live
+/* Limits each stack's growth: a stack cannot gain or lose more than the upper limit of its live
  * bytes. If a stack surely seemed to grow by more, its blocks have replaced older ones. */
 static void fit_growth_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 			    size_t n, const struct windowed_run *run)
@@ -690,7 +691,7 @@ static void fit_growth_into(struct windowed_result *results, struct windowed_sta
 			results[i].replaces = true;
 		}
 		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
-		/* at most, all live bytes have come in these seconds */
+		/* at most, all live bytes were allocated in these seconds */
 		growth->bytes_per_s = fmin(growth->bytes_per_s, results[i].live_bytes / seconds);
 		growth->low = fmin(fmax(growth->low, -most), fmax(growth->bytes_per_s, 0));
 		growth->high = fmin(fmax(growth->high, -most), most);

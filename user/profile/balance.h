@@ -2,12 +2,12 @@
 /* Makes all stacks of a windowed run agree with what is known of the whole process.
  *
  * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h):
- * windows stand for k times as much as their net time says. log k is about normal, with mean 0 and
+ * windows stand for k times as much as their net time says. log k is nearly normal, with mean 0 and
  * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
  * growth A of anonymous memory is known without windows. So A tells more about k, by Bayes' rule
  * over BALANCE_GRID values of k. This step is taken only if the process's number of blocks surely
  * grows. Let G(k) be the growth that all stacks together have with the factor k. G(k) includes the
- * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is about normal with mean
+ * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is nearly normal with mean
  * 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep
  * for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing memory
  * follows the wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden).
@@ -23,7 +23,7 @@
  * right. If contents or frees then have a chance of SETTLED or more, they are believed. Else the
  * doubt remains, and intervals hold both answers.
  *
- * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
+ * RESIDENT. A block is small if it is no larger than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
  * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
  * memory that is resident or swapped out. This limit is often lower than that of the mappings, into
@@ -35,9 +35,8 @@
  * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
  * seem to grow by more. Then all stacks are taken to follow the wall clock, as far as this explains
  * the difference. The growth of each stack is divided by the same factor. So are the live bytes of
- * stacks whose blocks stay. None of this is done if the process gains fewer blocks than the stacks
- * whose blocks stay would add. In that case the blocks of these stacks replace older ones (a table
- * that turns over slowly).
+ * stacks whose blocks stay. None of this is done if these stacks would add more blocks than the
+ * process gains. In that case their blocks replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does elsewhere. If blocks end by the wall clock, each
@@ -57,11 +56,11 @@
  * chance that its blocks end by the wall clock. The stack's figures are a mixture of the two cases
  * by that chance. The difference between the cases is part of the figures' error.
  *
- * LIMITS. The sum of live bytes may be above the size of the mappings, or the sum in small blocks
- * above the resident memory. Let x_i be the live bytes of stack i, with an error d_i of its own and
- * an error c_i in common with all others. The x_i are moved to the nearest values that fit, by
- * least squares. Let w_i be the share of x_i to which the limit applies (1, or the share in small
- * blocks). Let e be the bytes by which the sum of w_i x_i is too high. Then
+ * LIMITS. The sum of live bytes may be above the size of the mappings, or the live bytes in small
+ * blocks may be above the resident memory. Let x_i be the live bytes of stack i, with an error d_i
+ * of its own and an error c_i in common with all others. The x_i are moved to the nearest values
+ * that fit, by least squares. Let w_i be the share of x_i to which the limit applies (1, or the
+ * share in small blocks). Let e be the bytes by which the sum of w_i x_i is too high. Then
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *
@@ -69,10 +68,10 @@
  * one side only.
  *
  * The growth of all stacks together has a limit, too: the upper end of the process's growth, plus
- * ANON_ERROR times that growth. The excess is shared out by each stack's own error alone. No
- * stack's growth is lowered below the lower end of its interval, nor below 0. Lower ends of
- * intervals are lowered to at most the upper end of the process's growth. Upper ends stay as they
- * are, because in a heap with free room stacks may grow while the process does not.
+ * ANON_ERROR times that growth. How much of the excess each stack loses depends on its own error
+ * alone. No stack's growth is lowered below the lower end of its interval, nor below 0. Lower ends
+ * of intervals are lowered to at most the upper end of the process's growth. Upper ends stay as
+ * they are, because in a heap with free room stacks may grow while the process does not.
  *
  * WHAT SURELY GROWS makes the process grow, too. If a program frees its memory all at once, every
  * few seconds, it can happen that neither windows nor their counts of calls show this. So if the
@@ -88,10 +87,10 @@
 
 #define BALANCE_GRID 13
 
-/* Bytes of memory that a block of size bytes takes. header: bytes that its allocator keeps in front
- * of each block (glibc: 8, and a block takes 32 bytes at least). Without a header, a block takes a
- * multiple of 16 bytes, as in pymalloc. (Large blocks of jemalloc, tcmalloc and mimalloc may take a
- * fifth more.) */
+/* Bytes of memory that a block of `size` bytes takes. header: bytes that its allocator keeps in
+ * front of each block (glibc: 8, and a block takes 32 bytes at least). Without a header, a block
+ * takes a multiple of 16 bytes, as in pymalloc. (Large blocks of jemalloc, tcmalloc and mimalloc
+ * may take a fifth more.) */
 double balance__footprint(double size, double header);
 
 /* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.

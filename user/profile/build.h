@@ -14,9 +14,9 @@ struct build_share {
 };
 
 struct profile_build {
-	struct table locations; /* profile->locations by address, except locations of names */
-	/* by addr - PROFILE_NO_ADDR, for locations of names: index in profile->locations, plus 1;
-	 * 0: none */
+	struct table locations; /* profile->locations by address, if they have one */
+	/* by addr - PROFILE_NO_ADDR, for locations without an address: index in profile->locations,
+	 * plus 1; 0: none */
 	uint32_t *named;
 	size_t n_named;
 	struct table threads; /* profile->threads by tid */

@@ -94,7 +94,7 @@ double chance__of_student(double t, double df)
 	return t > 0 ? both / 2 : 1 - both / 2;
 }
 
-/* A claim, and its figure by which claims are sorted. */
+/* A claim, and the figure by which it is sorted among the others. */
 struct order {
 	double figure;
 	size_t index;

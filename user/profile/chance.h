@@ -11,14 +11,14 @@
 /* How likely is a second count of `to` or more, given `from` + `to`, the sum of both counts? Both
  * count events that come at random (Poisson). When nothing differs, `share` (0..1) of all events
  * belong to the second count. The probability is a binomial tail (Przyborowski and Wilenski,
- * Biometrika 31, 1940), of which half of the probability of `to` itself is left out (mid-p).
- * Because counts are discrete, a test with the full probability would make false claims only half
- * as often as its level allows, and would find less (Hwang and Yang, Statistica Sinica 11, 2001).
- * Counts need not be whole: the incomplete beta function interpolates. */
+ * Biometrika 31, 1940). Half of the probability of `to` itself is left out (mid-p). Counts are
+ * discrete, so a test with the full probability would make false claims only half as often as its
+ * level allows. It would also find less (Hwang and Yang, Statistica Sinica 11, 2001). Counts need
+ * not be whole: the incomplete beta function interpolates. */
 double chance__of_counts(double from, double to, double share);
 
-/* Upper tails of Student's distribution with df > 0 degrees of freedom, at t of either sign, and of
- * the normal distribution. */
+/* Upper tails of two distributions: of Student's with df > 0 degrees of freedom, and of the normal
+ * distribution. t may have either sign. */
 double chance__of_student(double t, double df);
 double chance__of_normal(double z);
 
@@ -44,8 +44,8 @@ struct claim {
  * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two profiles, and
  *   the next difference will be as large. In another stack ten samples come and none goes. So the
  *   first stack leaves most of the level to the second. Of the many ways to share the level, this
- *   one finds the slow leak among churn. A churning stack loses little by this: to hold at a sixth
- *   of the level, its difference need only be larger by half a standard deviation.
+ *   one finds the slow leak among churn. A churning stack loses little by this: for its claim to
+ *   hold at a sixth of the level, its difference need only be larger by half a standard deviation.
  *
  * Both rules depend on the sum of the two counts, not on how the sum is divided. Given the sum of
  * two counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define SECOND_S   1.0 /* figures and facts are read up to so many seconds apart */
+#define SECOND_S   1.0 /* figures and facts are read up to this many seconds apart */
 #define ROUNDING   0.01
 #define PEAK_ERROR 0.05
 #define RESERVE	   (128 << 10) /* bytes that an allocator takes ahead, for each thread */
@@ -39,7 +39,7 @@ static void check_counters(const struct profile *profile, const struct estimate 
 	uint64_t blocks = profile__lost_count(profile, "result_unknown") +
 			  profile__lost_count(profile, "allocators_refused") +
 			  profile__lost_count(profile, "functions_refused");
-	bool regions = profile__is_regions(profile); /* these are the heap's counters */
+	bool regions = profile__is_regions(profile); /* the counters here are the heap's */
 
 	if (frees && !regions && !profile__is_windowed(profile) && !profile__is_faults(profile))
 		add(all, CONTRADICTION_FREES_UNSEEN, false, live->objects, (double)frees);

@@ -10,7 +10,7 @@
  * Each rule below compares a figure of the profile with a fact. Facts are not read at one moment:
  * counters, tables and /proc are up to a second apart. So a figure may differ from a fact by as
  * much as the figure changes in one second of the run, at its mean rate. Below, "clearly" means: by
- * more than this difference, and by more than one per cent, which rounding may amount to.
+ * more than this difference, and by more than one per cent, because rounding may amount to as much.
  *
  *  frees_unseen. Figure: live objects. Fact: the counter "freed_unobserved". A new block got the
  *	address of a block that was not seen to be freed. So memory is also freed in a way that no
@@ -21,11 +21,11 @@
  *	"allocators_refused" and "functions_refused". The sum is the number of allocations,
  *	allocators and functions that are missing from every figure. Not for regions: these counters
  *	are the heap's.
- *  probes_silent. Figure: live objects. Fact: 1, if the counter "main_thread_ended" is not 0. What
- *	was allocated or freed after the main thread ended is in no figure.
- *  probes_withdrawn. Figure: live objects. Fact: the number of withdrawals. What was allocated or
- *	freed while the probes were out because memtrace hung is in no figure. Not for windows:
- *	their figures are estimates for all times.
+ *  probes_silent. Figure: live objects. Fact: 1, if the counter "main_thread_ended" is not 0. No
+ *	figure has what was allocated or freed after the main thread ended.
+ *  probes_withdrawn. Figure: live objects. Fact: the number of withdrawals. memtrace hung, so its
+ *	probes were out for a time. No figure has what was allocated or freed in this time. Not for
+ *	windows: their figures are estimates for all times.
  *  live_above_allocated. Figure: live bytes. Fact: allocated bytes less freed bytes. The figure
  *	must clearly be above the fact. Sure if more is live than was ever allocated. In windows
  *	both are estimates, so the interval's low end must clearly be above the fact, and the
@@ -39,9 +39,9 @@
  *	process must not have ended. Never sure: blocks need not be touched.
  *  growth_above_process. Figure: bytes per second by which all stacks together grow, at the
  *	interval's low end. Fact: the growth of the process's anonymous memory less that of its
- *	regions. The figure must clearly be above the fact plus 128 KiB for each thread over the
- *	run, which an allocator may have had in reserve. Never sure: blocks may take the place of
- *	freed ones, or may not be touched.
+ *	regions. The figure must clearly be above the fact plus a reserve. The reserve is 128 KiB
+ *	for each thread, divided by the length of the run, because an allocator may have had this
+ *	much in reserve. Never sure: blocks may take the place of freed ones, or may not be touched.
  *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
  *	the profile states for all stacks together. They must differ by more than one per cent of
  *	the sum of absolute values. Not if samples were dropped.
@@ -52,8 +52,8 @@
  *	several CPUs at the same moment is not known (bpf/peak.bpf.h). Sure in a process of one
  *	thread.
  *  threads_above_stack. Figure: bytes that all threads together hold of one stack. Fact: that
- *	stack's live bytes. The figure must be above the fact by more than one per cent and a block.
- *	Only the stack with the largest excess is reported.
+ *	stack's live bytes. The figure must be above the fact by more than one per cent plus a
+ *	block. Only the stack with the largest excess is reported.
  *
  * In a filtered profile (LOST_FILTERED), figures of the whole process are not compared with the
  * stacks that are left. */

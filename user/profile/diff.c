@@ -75,8 +75,8 @@ static double mean_weight(const struct estimate *side)
 }
 
 /* Returns how many bytes a sample at `interval` stands for, if blocks are like those of the other
- * side. The other side was sampled at the interval `others`. If it has no samples, returns
- * `interval`. */
+ * side. The other side was sampled at the interval `others`. If the other side has no samples,
+ * returns `interval`. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
@@ -222,7 +222,7 @@ static void judge(const struct diff *d, struct change *change, const struct side
 	change->low = change->bytes - hypot(to->bytes - t.low, f.high - from->bytes);
 	change->high = change->bytes + hypot(t.high - to->bytes, from->bytes - f.low);
 	if (!(from->bytes + to->bytes > 0)) {
-		/* nothing was live, or, in one run, no block came or went */
+		/* nothing was live, or (between snapshots of one run) no block came or went */
 		if (from_interval <= 1 && to_interval <= 1)
 			change->low = change->high = change->bytes;
 		return;

@@ -2,18 +2,19 @@
 /* Finds what has grown from one profile to another, stack by stack. Tells how precisely the growth
  * is known, and whether it may be chance.
  *
- * In 95 of 100 samplings, the interval holds the true difference of what was live at the two
- * moments. For each of the two samplings estimate.h gives an interval, which holds with few
+ * In 95 of 100 samplings, the interval holds the true difference between the live bytes at the two
+ * moments. For each of the two samplings estimate.h gives an interval, which is right with few
  * samples, too. With totals Y1, Y2 and intervals (l1, u1), (l2, u2) the interval of the difference
  * is (Zou and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery)
  *
  *	low  = Y2 - Y1 - sqrt((Y2 - l2)^2 + (u1 - Y1)^2)
  *	high = Y2 - Y1 + sqrt((u2 - Y2)^2 + (Y1 - l1)^2).
  *
- * The variances add, for the samplings are independent. If a stack has no samples in one profile,
- * its blocks there are taken to be like those in the other profile. The interval of the profile
- * without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of such a block
- * stands for. If so much had been live, a sample of it would have been seen in 97.5 % of all cases.
+ * The variances add, because the samplings are independent. If a stack has no samples in one
+ * profile, its blocks there are taken to be like those in the other profile. The interval of the
+ * profile without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of such a
+ * block stands for. If so much had been live, a sample of it would have been seen in 97.5 % of all
+ * cases.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once and
  * weighs the same in both, so it adds nothing to the error of the difference. To treat the
@@ -21,13 +22,13 @@
  * more would not be found. Let B be the blocks that were born between the snapshots and are still
  * live at the second. Let D be those that were live at the first and are dead at the second. Then
  * the difference is exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
- * for B and D. The first pair is the bytes that the stack allocated and freed between the
- * snapshots, by which its totals have risen. B is at most the allocated bytes, D at most the freed
+ * for B and D. The first pair is the bytes that the stack allocated and freed between the snapshots
+ * (its totals have risen by these bytes). B is at most the allocated bytes, D at most the freed
  * bytes. The second pair is the live bytes of the two snapshots. B is at most the live bytes of the
  * second, D at most those of the first. Both pairs of bounds have the same difference, so the pair
- * with the smaller variance is taken. For a stack through which memory passes quickly, that is the
- * pair of live bytes, as if the snapshots were independent (they nearly are). For a stack where
- * memory stays, that is the pair of allocated and freed bytes.
+ * with the smaller variance is taken. For a stack through which memory passes quickly, this is the
+ * pair of live bytes. The snapshots are then treated as independent, which they nearly are. For a
+ * stack where memory stays, it is the pair of allocated and freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another. This is so even if every byte is known exactly. So
@@ -42,12 +43,12 @@
  * in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
  * cannot show this, four can.
  *
- * Growth rates (struct growth: bytes per second of each profile's own run, with errors of Student's
- * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
- * windows are tested by the t test, too, because their samples cannot be counted. Their error comes
- * from the intervals that the profiles give. Two snapshots of one run in windows share what was
- * seen before the first snapshot, and the error of the clock. They are treated as independent,
- * which makes the interval too wide, never too narrow.
+ * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
+ * Student's distribution. The rates get an interval in the same way as live bytes, and are tested
+ * by the t test. Live bytes of windows are tested by the t test, too, because their samples cannot
+ * be counted. Their error comes from the intervals that the profiles give. Two snapshots of one run
+ * in windows share what was seen before the first snapshot, and the error of the clock. They are
+ * treated as independent, which makes the interval too wide, never too narrow.
  *
  * If there are more than two profiles, first and last are compared as above. The steps between all
  * of them make a trend: the ratio estimator of growth.h, with the steps as its segments. The
@@ -71,13 +72,13 @@
 /* Chance of a false finding: one-sided, for growth and for shrinking each. */
 #define CHANCE_LEVEL 0.025
 
-/* The degrees of freedom of the error of a profile's growth, which is estimated from GROWTH_DF + 1
- * slices of the run. */
+/* Growth has an error with this many degrees of freedom, because it is estimated from GROWTH_DF + 1
+ * slices of a profile's run. */
 #define GROWTH_DF 7
 
 enum diff_measure {
-	DIFF_AUTO,  /* live bytes; but growth if the runs are different, some in windows, and all
-		     * have growth */
+	DIFF_AUTO,  /* live bytes; but growth if the runs are different, at least one was in
+		     * windows, and all profiles have growth */
 	DIFF_LIVE,  /* bytes */
 	DIFF_GROWTH /* bytes per second of each profile by itself */
 };

@@ -14,15 +14,15 @@
  *   and from Legendre's continued fraction (modified Lentz) elsewhere (Abramowitz and Stegun
  *   6.5.29, 6.5.31). Both need O(sqrt(a)) terms, some hundred here. The inversion is Newton's
  *   method on the logarithm of the smaller tail, as a function of ln x: both tails are nearly
- *   straight lines there. The solution is kept in a bracket. If a step leaves the bracket, its
- *   middle is taken instead.
+ *   straight lines there. The solution is kept in a bracket. If a step leaves the bracket, the
+ *   bracket's middle is taken instead.
  *
  * - from there on, the Cornish-Fisher expansion of chi2 in 1/sqrt(df) is used (Abramowitz and
  *   Stegun 26.2.49 with the cumulants of chi2; Goldberg and Levine 1946). Its first omitted term,
  *   relative to df, is of order df^-3. At the switch this is below 1e-8 for any q in [1e-9, 1 -
- *   1e-9]. P(a, x) would be the worse choice for so large df: the exponent of its prefactor exp(a
- *   ln x - x - lgamma(a)) is a difference of numbers of size a ln a, and P needs more terms. The
- *   expansion becomes exact as df grows, so there is no third regime. */
+ *   1e-9]. For such large df, P(a, x) would be worse. Its prefactor is exp(a ln x - x - lgamma(a)).
+ *   The exponent is a difference of numbers of size a ln a, and P needs more terms. The expansion
+ *   becomes exact as df grows, so there is no third regime. */
 #include "profile/estimate.h"
 
 #include <math.h>
@@ -220,8 +220,8 @@ static double gamma_quantile_exact(double q, double a)
 	bool upper = q > 0.5;
 	double goal = log(upper ? 1 - q : q);
 	int sign;
-	/* P(a, x) <= x^a / Gamma(a + 1) bounds the solution from below, and is nearly it when q is
-	 * small. */
+	/* P(a, x) <= x^a / Gamma(a + 1). So the x at which the right side is q is a lower bound of
+	 * the solution. It is nearly the solution when q is small. */
 	double low = (log(q) + lgamma_r(a + 1, &sign)) / a;
 	double high = log(a + 1), u;
 

@@ -37,7 +37,7 @@ static bool is_live(void *ctx, const struct profile *profile, const struct profi
 	return site->live.objects > 0 || site->live.bytes > 0;
 }
 
-/* Removes all figures but those of live memory. For a part of a stack's memory no others are
+/* Removes all figures but those of live memory. For a part of a stack's memory no other figures are
  * known. */
 static void only_live(struct profile *profile)
 {

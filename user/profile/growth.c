@@ -4,9 +4,9 @@
 #include <math.h>
 
 #define TABLE_DF  12
-#define NONE_SEEN 3.69 /* -log 0.025: if so many are expected, none comes in one of 40 cases */
-/* Limits of q (growth.h): to what share the remainder of dying blocks falls from one third of the
- * segments to the next. A slower fall (a larger q) cannot be seen in the segments. */
+#define NONE_SEEN 3.69 /* -log 0.025: if this many are expected, none comes in one of 40 cases */
+/* Limits of q (growth.h): the share of dying blocks that is left from one third of the segments to
+ * the next. A slower fall (a larger q) cannot be seen in the segments. */
 #define Q_LEAST 0.4
 #define Q_MOST	0.85
 

@@ -20,8 +20,8 @@
  * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
  * spread at all. So the interval reaches at least as far from r as one more block of the largest
  * size seen would move r. If no segment saw a block come or go, it reaches as far as 3.7 blocks of
- * the stack's size would move r.
- * Even if 3.7 blocks are expected, there is a chance of 2.5 % that none comes (Poisson).
+ * the stack's size would move r. The reason is that even if 3.7 blocks are expected, there is a
+ * chance of 2.5 % that none comes (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
  * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
@@ -60,8 +60,8 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 
 /* Adds the growth of another stack. The errors of both are independent, unless a lower end is
  * exactly 0. This 0 does not come from chance: facts about the process allow that the stack does
- * not grow at all (profile/balance.h). If neither of two stacks need grow, their sum need not grow
- * either. So the distances to the lower ends are added, not their squares. */
+ * not grow at all (profile/balance.h). If perhaps neither of two stacks grows, then perhaps their
+ * sum does not grow either. So the distances to the lower ends are added, not their squares. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
 #define NORMAL_QUANTILE 1.9599640 /* quantile 0.975 of the normal distribution */
@@ -71,8 +71,8 @@ bool growth__is_significant(const struct growth *growth);
 
 /* Orders stacks by growth, for qsort(): below 0 when a comes first. First come stacks that surely
  * grow, by growth. Then come stacks that may grow, by growth divided by the distance between growth
- * and the interval's low end. (If this were above 1, growth would be sure. Estimates from few
- * samples are often the largest. Ordered by growth alone, they would come before stacks whose
+ * and the interval's low end. (If this quotient were above 1, growth would be sure. Estimates from
+ * few samples are often the largest. Ordered by growth alone, they would come before stacks whose
  * growth is nearly sure.) Last come stacks that do not grow, or whose growth is not known (NaN). */
 int growth__compare(const struct growth *a, const struct growth *b);
 

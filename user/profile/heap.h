@@ -68,7 +68,7 @@ struct census_pages {
 	uint64_t mapped;     /* address space of this memory */
 	uint64_t pages;	     /* resident */
 	uint64_t live;	     /* usable bytes of blocks in use */
-	uint64_t whole_free; /* pages without a byte of a block in use */
+	uint64_t whole_free; /* pages that hold no byte of a block in use */
 	uint64_t trimmable;  /* of whole_free: pages that lie within one free block, behind its
 			      * header. malloc_trim(0) can give them back, except for the tops of
 			      * arenas that are not the main one */
@@ -88,7 +88,7 @@ struct heap_range {
 struct heap_slack {
 	uint64_t pages;
 	uint64_t live;	     /* usable bytes of blocks in use */
-	uint64_t whole_free; /* pages without a byte of a block in use */
+	uint64_t whole_free; /* pages that hold no byte of a block in use */
 	uint64_t trimmable;  /* of whole_free: what malloc_trim(0) of glibc can give back, as in
 			      * census_pages */
 	uint64_t free;	     /* free blocks, on pages with blocks in use */
@@ -104,7 +104,7 @@ bool heap_slack__adds_up(const struct heap_slack *slack);
 struct census_size {
 	struct heap_count in_use, cached, free; /* cached: thread caches and fast bins */
 	uint64_t holders;			/* blocks in use that lie on sparse pages */
-	uint64_t pinned; /* free bytes on sparse pages: the share of these blocks */
+	uint64_t pinned; /* these blocks' share of the free bytes on sparse pages */
 };
 
 struct census_arena {
@@ -122,7 +122,7 @@ struct census_type {
 	uint32_t allocator;
 	uint32_t size_group; /* heap__size_group() */
 	struct heap_count count;
-	uint64_t pinned;	     /* free bytes on sparse pages: the share of these blocks */
+	uint64_t pinned;	     /* these blocks' share of the free bytes on sparse pages */
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };
 
@@ -137,7 +137,7 @@ enum shape_class {
 };
 
 /* Blocks in use whose content has a certain shape (heap/shapes.h). Only shapes of labelled blocks
- * are counted. */
+ * are counted. Labelled blocks are the known blocks of profile/origins.h. */
 struct census_shape {
 	uint32_t rough; /* index of the rough shape that it belongs to; of a rough shape: its own
 			 * index */
@@ -146,7 +146,7 @@ struct census_shape {
 	/* in large heaps an estimate from every n-th page (heap/referrers.h), except for
 	 * SHAPE_LARGE */
 	struct heap_count count;
-	uint64_t pinned; /* free bytes on sparse pages: the share of these blocks */
+	uint64_t pinned; /* these blocks' share of the free bytes on sparse pages */
 };
 
 #define CENSUS_NO_SHAPE UINT32_MAX

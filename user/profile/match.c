@@ -41,8 +41,8 @@ struct matcher {
 	const struct match_limits *limits;
 	const struct profile *const *profiles;
 	size_t n;
-	size_t *base;	   /* n + 1: by profile, and the end: number of the profile's first
-			    * location */
+	size_t *base;	   /* by profile: number of its first location; element n: the number of
+			    * all locations */
 	uint32_t *same_as; /* by location: number of the location whose frames it takes */
 	const struct profile_location **locations; /* by number */
 	uint32_t *library_of;  /* by mapping, counted through all profiles: the number of the

@@ -12,11 +12,11 @@
  * REGEX is a POSIX extended regular expression and goes to the end of the line. It may match
  * anywhere in the text, unless it is anchored.
  *
- * A stack belongs to the component of the frame nearest to the allocation that any rule matches.
- * This is the code that asked for the memory, not its caller. If several rules match that frame,
- * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf.
- * Stacks that no rule claims are the remainder. The remainder is always shown, so that it and the
- * components add up to the profile. */
+ * Among the frames that a rule matches, the one nearest to the allocation decides to which
+ * component the stack belongs. This frame is of the code that asked for the memory, not of its
+ * caller. If several rules match the frame, the first rule in the file counts. Rules are not tried
+ * on the allocator's own frames at the leaf. Stacks that no rule claims are the remainder. The
+ * remainder is always shown, so that it and the components add up to the profile. */
 #ifndef MEMTRACE_PROFILE_MODULES_H
 #define MEMTRACE_PROFILE_MODULES_H
 

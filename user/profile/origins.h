@@ -33,7 +33,7 @@
 
 /* A sampled block that lives. */
 struct known_block {
-	uint64_t addr, size; /* size: that the program asked for */
+	uint64_t addr, size; /* size: what the program asked for */
 	uint32_t site;	     /* of the profile */
 };
 
@@ -43,7 +43,8 @@ struct known_block {
 int origins__sampled(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* Those of the sampled blocks that have their address for themselves, ascending. If they are more
- * than ORIGINS_MAX_KNOWN, so many are evenly chosen. 0 or -ENOMEM. The caller frees *ret. */
+ * than ORIGINS_MAX_KNOWN, this many of them are chosen evenly. 0 or -ENOMEM. The caller frees
+ * *ret. */
 int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* Blocks that look as if the same functions had made them. */

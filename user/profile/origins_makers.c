@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "profile/origins_internal.h"
 
-#define MOST_LEFT_OUT 64 /* at most so many makers of a group are left out, one after the other */
+#define MOST_LEFT_OUT 64 /* at most this many makers of a group are left out, one after another */
 /* The largest share of samples that may be taken for another maker's. So if unknown makers made a
  * fifth of the heap, at most a twentieth of the heap gets a wrong maker. */
 #define MOST_MISTAKEN 0.25
@@ -120,14 +120,14 @@ static bool is_mistaken(const struct told *told, const struct sample *sample)
 }
 
 /* A shape that has a maker may have a few samples of other makers: blocks that were freed unseen
- * and whose addresses were given out again. Are `few` of n samples so few? */
+ * and whose addresses were given out again. Can `few` of n samples be such blocks? */
 static bool is_noise(size_t few, size_t n)
 {
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
 }
 
-/* Leaves out the makers of a group, one after the other, and judges the samples of each by the
- * others. Makers with few samples prove nothing and are skipped. room: for n samples. */
+/* Leaves out the makers of a group, one after the other, and judges the samples of each by those of
+ * the others. Makers with few samples prove nothing and are skipped. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {
@@ -152,11 +152,11 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 	}
 }
 
-/* Could an unknown maker be taken for a known one? This is taken to be as likely as it would be for
- * each of the known makers if that maker were unknown (the mean of Jeffreys' posterior, as in
- * origins.h). samples: of one family. A maker that is alone in a family can be taken for no other.
- * If the family has a mark, this is evidence that nobody else makes such objects. Without a mark it
- * is no evidence. makers: their `all` is set to 0. */
+/* Could an unknown maker be taken for a known one? The chance is estimated by treating each known
+ * maker as unknown in turn (the mean of Jeffreys' posterior, as in origins.h). samples: of one
+ * family. A maker that is alone in a family can be taken for no other. If the family has a mark,
+ * this is evidence that nobody else makes such objects. Without a mark it is no evidence. makers:
+ * their `all` is set to 0. */
 static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 			  struct left_out *makers)
 {

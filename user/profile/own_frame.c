@@ -57,7 +57,7 @@ static const char *const libraries[] = {
 
 /* Files whose name begins with one of these texts. */
 static const char *const library_prefixes[] = {
-	"libnss_", /* plugins of libc's */
+	"libnss_", /* plugins of libc */
 	"libc.musl-",	"ld-linux", "ld-musl-",
 	"ld64.so",	"libstd-", /* of Rust, followed by a hash */
 	"libtcmalloc_",
@@ -80,7 +80,8 @@ static const char *const library_files[] = {"<frozen ", "node:"};
 static const char *const scripts[] = {"JS:", "Eval:", "Script:", "LazyCompile:", "Function:"};
 static const char *const v8_code[] = {"Builtin:", "BytecodeHandler:", "Stub:", "RegExp:"};
 
-/* What follows the name of a function in a script that is not the program's own. */
+/* If one of these texts follows a function's name, the function's script is not the program's
+ * own. */
 static const char *const script_places[] = {" node:", " internal/", "/node_modules/"};
 
 /* --- C, C++, Rust and Go --- */
@@ -243,7 +244,7 @@ void function__simplify(const char *name, char *out, size_t size)
 		if (end)
 			*end = '\0';
 	}
-	/* "app::Row::operator std::string": no return type stands before the blank there */
+	/* "app::Row::operator std::string": the blank in this name does not follow a return type */
 	end = strstr(out, "operator ");
 	blank = end ? memrchr(out, ' ', (size_t)(end - out)) : strrchr(out, ' ');
 	if (blank && strstr(out, "::"))
@@ -253,8 +254,7 @@ void function__simplify(const char *name, char *out, size_t size)
 /* --- functions --- */
 
 /* Skips the references, pointers and keywords in front of a type or trait, and returns where its
- * path begins. NULL:
- * the type has no path, like u8, [T] and T. */
+ * path begins. NULL: the type has no path, like u8, [T] and T. */
 static const char *path_of(const char *text, size_t len)
 {
 	static const char *const before[] = {"&",    "*const ", "*mut ",    "mut ",
@@ -381,7 +381,7 @@ bool path__is_interpreter(const char *path)
 		for (; isdigit((unsigned char)*rest) ||
 		       (*rest == '.' && isdigit((unsigned char)rest[1]));)
 			rest++;
-		rest += *rest == 'd' || *rest == 't'; /* a build for debugging, or without a lock */
+		rest += *rest == 'd' || *rest == 't'; /* built for debugging, or without the GIL */
 		if (!*rest || !strcmp(rest, "-dbg") || starts_with(rest, ".so"))
 			return true;
 	}

@@ -15,7 +15,7 @@
  *			main; or when it has neither name nor file;
  *   an interpreter's   when it is native code of Python or Node.js: the interpreter itself (v8:: in
  *			any file), or a module that it has loaded from a directory of its libraries;
- *			and a function of Python whose name was not read ([python]);
+ *			or when it is a function of Python whose name was not read ([python]);
  *   a library's        when its source file is in a directory of an interpreter's libraries
  *			(lib/python3, site-packages, dist-packages, node_modules), or is in the
  *			interpreter (<frozen os>, node:internal/...);

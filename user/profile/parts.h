@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of the model of windows. Each part can be left out, to measure on live programs what it
- * is worth: `record --debug-parts` writes the figures of the same windows without each of them, and
- * tests/truth judges these figures (docs/windows.md). All other output uses all parts. */
+ * is worth. `record --debug-parts` writes the figures of the same windows with one part left out at
+ * a time, and tests/truth judges these figures (docs/windows.md). All other output uses all
+ * parts. */
 #ifndef MEMTRACE_PROFILE_PARTS_H
 #define MEMTRACE_PROFILE_PARTS_H
 
@@ -12,11 +13,11 @@
 	X(PART_WORK, "work")	     /* net time by bytes read and written (ledger/net_clock.h) */ \
 	X(PART_LEFT, "left")	     /* some net time is always left (ledger/net_clock.h) */       \
 	X(PART_ROUGH, "rough")	     /* one mean net time per call (CLOCK in windowed.h) */        \
-	X(PART_STRATA, "strata")     /* windows near to each other (BIRTHS in windowed.h) */       \
+	X(PART_STRATA, "strata")     /* one rate for each stratum (BIRTHS in windowed.h) */        \
 	X(PART_CONTENTS, "contents") /* contents as evidence (survival.h) */                       \
 	X(PART_MISSED, "missed")     /* ages whose contents mislead (survival.h) */                \
 	X(PART_RENEWAL, "renewal")   /* a later free is a successor's (survival.h) */              \
-	X(PART_PRIOR, "prior")	     /* a prior, as one age has few frees (survival.c) */          \
+	X(PART_PRIOR, "prior")	     /* a prior where few frees were seen (survival.c) */          \
 	X(PART_ANON, "anon")	     /* the clock's factor (balance.h) */                          \
 	X(PART_DOUBTS, "doubts")     /* DOUBTS in balance.h */                                     \
 	X(PART_WALL_ENDS, "wall_ends")	       /* ENDS BY THE WALL CLOCK in balance.h */           \

@@ -83,8 +83,8 @@ enum pprof_mapping_field {
 	MAPPING_HAS_INLINE_FRAMES,
 };
 
-/* LOCATION_ADDRESS is the addr of struct profile_location, less 1: it lies in the instruction that
- * calls. */
+/* LOCATION_ADDRESS is the addr of struct profile_location, less 1. This address lies in the
+ * instruction that calls. */
 enum pprof_location_field {
 	LOCATION_ID = 1,
 	LOCATION_MAPPING_ID,
@@ -130,7 +130,7 @@ enum pprof_own_sample_field {
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
 /* Fields of a stack. Each but the last two is a list of packed doubles. A list is absent if all its
- * doubles are 0, or as said below. */
+ * doubles are 0, or if the comment beside its name says so. */
 enum pprof_own_stack_field {
 	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated less live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
@@ -141,7 +141,8 @@ enum pprof_own_stack_field {
 	OWN_STACK_WHY,
 	/* Its sampled blocks, if blocks were asked for: pairs of signed numbers (zigzag), packed.
 	 * The address, less that of the block before it in this list; the size. If the profile has
-	 * more than ORIGINS_MAX_KNOWN blocks, so many are in its file, evenly chosen. */
+	 * more than ORIGINS_MAX_KNOWN blocks, its file has only this many of them, chosen
+	 * evenly. */
 	OWN_STACK_BLOCKS,
 };
 
@@ -288,7 +289,7 @@ extern const struct pprof_value_name {
 #define LABEL_GROWTH_LOW     "growth_per_hour_low" /* bytes; the interval's ends */
 #define LABEL_GROWTH_HIGH    "growth_per_hour_high"
 #define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */
-#define LABEL_PEAK_OBJECTS   "peak_objects"    /* held when the process held most, of all threads */
+#define LABEL_PEAK_OBJECTS   "peak_objects"    /* held by all threads when the process held most */
 #define LABEL_PEAK_SPACE     "peak_space"      /* the bytes of these objects */
 /* followed by profile_age__name(): objects freed at an age of that class */
 #define LABEL_FREED    "freed_aged_"

@@ -407,7 +407,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
 					     "functions_refused", "not_traced"};
 
-	/* regions are seen at system calls, so they lack nothing that the heap's probes miss */
+	/* regions are seen at system calls, so losses of the heap's probes do not concern them */
 	for (size_t i = 0; i < sizeof(missed) / sizeof(*missed) && !profile__is_regions(profile);
 	     i++)
 		if (profile__lost_count(profile, missed[i]))

@@ -129,13 +129,13 @@ int profile_age_class(uint64_t ns);
 /* "10us", "100us", ... "1000s", "more": the oldest age of a class. */
 const char *profile_age__name(int class);
 
-/* Adds the life of another stack to `life`. The two stacks need not have held most at the same
- * time, so the sum of their `high_...` is an upper bound. */
+/* Adds the life of another stack to `life`. The two stacks may have held most at different times,
+ * so the sum of their `high_...` is an upper bound. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
 /* A live block that was sampled. */
 struct profile_block {
-	uint64_t addr, size; /* size: that the program asked for */
+	uint64_t addr, size; /* size: what the program asked for */
 };
 
 /* One stack and the memory that was allocated there. */
@@ -165,9 +165,9 @@ struct profile_site {
 	struct growth growth; /* if the profile's growth.stacks_known */
 	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
 		        * the blocks replace older ones, or are freed outside of windows */
-	/* For each age in the profile's survival_age_s: of the bytes that were allocated longer ago
-	 * than this age, seen from the end of the run, the share that is still live. NaN: no bytes
-	 * were allocated so early. */
+	/* For each age A in the profile's survival_age_s: the share that is still live, of the
+	 * bytes that were allocated more than A before the end of the run. NaN: no bytes were
+	 * allocated so early. */
 	double survival[PROFILE_SURVIVAL_AGES];
 	/* For each of these ages: the share of live memory that is older than the age. The share is
 	 * an estimate, as the live bytes are. NaN: not known. */
@@ -218,7 +218,7 @@ struct profile_regions {
 	double kind_bytes[REGION_MEMORY_KINDS]; /* live bytes, by kind of memory */
 	/* bytes of regions from before the run that were given back during the run */
 	struct optional earlier_gone_bytes;
-	/* After so many seconds from the start, regions were no longer followed, because following
+	/* Seconds from the start after which regions were no longer followed, because following
 	 * them cost too much. Not known: they were followed to the end. */
 	struct optional stopped_s;
 };
@@ -227,13 +227,13 @@ struct profile_regions {
  * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
  * memory that is not the allocator's. */
 struct process_growth {
-	struct optional bytes_per_s; /* few windows show it, but not yet which stacks grow */
+	struct optional bytes_per_s; /* a few windows show this, but not which stacks grow */
 	bool stacks_known; /* each site has growth, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
 	double regions;
 	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
-	 * figures come from the counts of the process's calls, without any stack. */
+	 * figures come from the counts of the process's calls, not from its stacks. */
 	struct optional blocks_per_s, blocks_low, blocks_high;
 };
 
@@ -241,7 +241,7 @@ struct process_growth {
 struct profile_life {
 	bool heights_known; /* low_... and high_...; only if traced continuously */
 	bool ages_known;    /* ended and half_life; for windows they are estimates */
-	bool living_known;  /* living; files of old versions may have the other ages only */
+	bool living_known;  /* living; files of old versions may have only the ages of `ended` */
 };
 
 /* When the process held its most. */
@@ -285,8 +285,8 @@ struct profile {
 	/* name of the process, unchanged: encoders escape what is not printable */
 	char comm[64];
 	char *exe; /* path of its program or "" */
-	/* why no call of the process's allocator could be traced; static; NULL: calls
-	 * were */
+	/* why no call of the process's allocator could be traced; static; NULL: calls were
+	 * traced */
 	const char *not_traced;
 	/* file or URL that the profile was read from, kept by profile__keep(); NULL: the profile
 	 * was not read, but is of this run */
@@ -374,8 +374,8 @@ struct profile {
 	size_t n_transfers;
 	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
 	size_t n_sites;
-	/* Losses of this process, with counts of 0, too. Losses that are of no single process are
-	 * in `run`. Names are static, or kept by profile__keep(). */
+	/* Losses of this process, also those with a count of 0. Losses that are of no single
+	 * process are in `run`. Names are static, or kept by profile__keep(). */
 	struct profile_counters lost;
 	struct profile_probe *probes;
 	size_t n_probes;
@@ -433,8 +433,8 @@ int profile__add_held(struct profile *profile, size_t site, size_t thread, doubl
 /* Adds a block to the site's blocks. */
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
-/* Adds the memory that one thread allocated and one freed. Pairs of threads come in any order, none
- * twice. */
+/* Adds the memory that one thread allocated and another one, or the same one, freed. Pairs of
+ * threads come in any order, none twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
 /* Copies text. The copy lives as long as the profile. NULL: out of memory. */
@@ -471,9 +471,9 @@ static inline const char *profile_location__function(const struct profile_locati
 	return location->n_frames ? location->frames[location->n_frames - 1].name : NULL;
 }
 
-/* Ends building. Sorts mappings and sets each location's mapping (that of addr - 1). Sorts
- * locations and threads, and corrects their numbers in the sites. Sorts sites by live bytes, then
- * allocated bytes, descending; ties by addresses, so that equal input gives equal output. In
+/* Ends building. Sorts mappings and sets each location's mapping (the one that holds addr - 1).
+ * Sorts locations and threads, and corrects their numbers in the sites. Sorts sites by live bytes,
+ * then allocated bytes, descending; ties by addresses, so that equal input gives equal output. In
  * linear-logarithmic time. May be called again. */
 int profile__sort(struct profile *profile);
 
@@ -503,11 +503,11 @@ bool profile__is_windowed(const struct profile *profile);
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
 /* Are its live bytes only a lower bound? They are if samples were dropped, if the probes were taken
- * out for a time, if blocks were allocated where no probe sees it, or if regions were not followed
- * to the end. */
+ * out for a time, if blocks were allocated unseen by any probe, or if regions were not followed to
+ * the end. */
 bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? They are if the probes were taken out for a time, or if
- * memtrace records every allocation but blocks were freed where no probe sees it. If
+ * memtrace records every allocation but blocks were freed unseen by any probe. If
  * profile__is_lower_bound() is true as well, live bytes are no bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
@@ -547,8 +547,8 @@ size_t profile__bytes(const struct profile *profile);
  * interval, or for all bytes allocated in such stretches if these are fewer.
  *
  * In windows the errors of stacks differ widely. Suppose that one stack is known well and another
- * hardly. If all errors are added up, the low end of their sum is near 0. But no stack holds less
- * than 0 bytes, so the sum is at least the low end of each stack. */
+ * hardly. If all errors are added up, the low end of the total is near 0. But no stack holds less
+ * than 0 bytes, so the total is at least the low end of each stack. */
 struct estimate profile__live(const struct profile *profile);
 
 /* The memory that all sites together held when the process held its most. */
@@ -567,8 +567,8 @@ static inline const struct profile_location *profile__location(const struct prof
 }
 
 /* Is this the name of an allocation function (malloc, calloc, operator new, xmalloc, g_malloc, ...)
- * or of a container's allocator plumbing? A frame with such a name says nothing about who holds the
- * memory. The answer decides only which frames are shown. It never drops data. */
+ * or of a function through which a container allocates? A frame with such a name says nothing about
+ * who holds the memory. The answer decides only which frames are shown. It never drops data. */
 bool profile__is_allocator_frame(const char *name);
 /* Are all functions of a symbolized location allocation functions? */
 bool profile_location__is_allocators(const struct profile_location *location);

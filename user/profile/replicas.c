@@ -59,8 +59,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	while (sorted->values[but] < but_value)
 		but++;
 	median = (other(sorted, but, (n - 1) / 2) + other(sorted, but, n / 2)) / 2;
-	/* go from both ends inwards to the middle distances, from the value farthest from the
-	 * median on */
+	/* take the values by their distance from the median, the farthest first, until the middle
+	 * distances are reached. The next value is always at one of the two ends */
 	for (below = 0, above = n - 1; left > (n - 1) / 2; left--) {
 		double down = median - other(sorted, but, below),
 		       up = other(sorted, but, above) - median;

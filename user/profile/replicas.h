@@ -6,17 +6,18 @@
  * is abnormal when neither reason explains the difference. So its p is the larger of two
  * probabilities, one for each reason.
  *
- * - Sampling: the replica's samples against those of all others together, by the binomial test
- *   (chance.h). The expected shares of samples follow from the lengths of the runs and the sampling
- *   intervals. Growth rates, and live bytes if any profile has windows, have confidence intervals
- *   of their own, so the t test is used for them.
- * - Spread among the others: by how many standard deviations the replica exceeds their median. The
- *   deviation is 1.4826 times the median distance from that median (MAD: this estimates the
- *   deviation of a normal distribution, and a single outlier hardly changes it). It is multiplied
- *   by student_quantile(n - 2) / 1.96, because only n - 1 values show the deviation. The sampling
- *   error that there would be without any difference is added, as a variance. Few values may be
- *   close together by chance. So the median distance, as a share of the median, has a lower limit:
- *   the median of these shares over all stacks, weighted by bytes.
+ * - Sampling: the replica's samples are compared with those of all others together, by the binomial
+ *   test (chance.h). The expected shares of samples follow from the lengths of the runs and the
+ *   sampling intervals. Growth rates, and live bytes if any profile has windows, have confidence
+ *   intervals of their own, so the t test is used for them.
+ * - Spread among the others: the probability follows from the number of standard deviations by
+ *   which the replica exceeds their median. The deviation is 1.4826 times the median distance from
+ *   that median (MAD: this estimates the deviation of a normal distribution, and a single outlier
+ *   hardly changes it). It is multiplied by student_quantile(n - 2) / 1.96, because only n - 1
+ *   values show the deviation. The sampling error that there would be without any difference is
+ *   added, as a variance. Few values may be close together by chance. So the median distance, as a
+ *   share of the median, has a lower limit: the median of these shares over all stacks, weighted by
+ *   bytes.
  *
  * All stacks of all replicas are claims that are tested at once (claims__decide()), at
  * CHANCE_LEVEL. Three replicas tell little about usual differences. If two of them hold 4 and 6 MB

@@ -12,7 +12,7 @@
 #include "profile/own_frame.h"
 #include "profile/profile.h"
 
-#define OWNER_FRAMES 3 /* at most so many frames name the owner of a mapping */
+#define OWNER_FRAMES 3 /* at most this many frames name the owner of a mapping */
 
 const char *resident_kind__name(enum resident_kind kind)
 {
@@ -159,7 +159,7 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 
 		for (size_t k = 0; k < location->n_frames; k++) {
 			*ret_frame = k;
-			/* The rows of --rss are the owners' names. So an interpreter that maps
+			/* The rows of --rss are named after owners. So an interpreter that maps
 			 * memory for its pool is one owner, whatever function it interprets at that
 			 * time. */
 			if (profile__frame_owner(profile, location, location->frames[k].name,

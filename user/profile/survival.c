@@ -73,7 +73,7 @@ static void integrate(struct survival *s)
 	}
 }
 
-/* Blocks of some ages are never watched: at the end of a window they are younger, and when the next
+/* At some ages no block is watched: at the end of a window blocks are younger, and when the next
  * window begins they are older. At these ages, S is only known to lie between its values before and
  * after. Returns the largest error of the integral of S that can follow, seconds. */
 static double error_of_area(const struct survival *s)
@@ -149,9 +149,9 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 	}
 }
 
-/* Adds up all groups but number `without`. Times that are counted in calls that allocate become
- * seconds of the clock by which blocks end. In the window of its birth, a block is `slowed` times
- * as old by the wall clock as by the process's own clock. */
+/* Adds up all groups but number `without`. Times are counted in calls that allocate. Here they
+ * become seconds of the clock by which blocks end. In the window of its birth, a block is `slowed`
+ * times as old by the wall clock as by the process's own clock. */
 static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
@@ -288,8 +288,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 
 /* --- ends --- */
 
-/* The renewal equation is solved in PARTS steps per class. With steps as wide as the classes, which
- * are half as wide as their age, lives would seem a tenth too short. */
+/* The renewal equation is solved in PARTS steps per class. A class is half as wide as its age. With
+ * steps as wide as classes, lives would seem a tenth too short. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)
 
@@ -312,8 +312,8 @@ struct place {
 	double part; /* 0 at the step's beginning, 1 at its end */
 };
 
-/* Returns a place for each step j <= i: that of the age which blocks born in the middle of step j
- * have at the end of step i. */
+/* Returns the place of an age for each step j <= i: the age that blocks born in the middle of step
+ * j have at the end of step i. */
 static const struct place *places_of(int i)
 {
 	static struct place places[STEPS][STEPS];
@@ -342,8 +342,8 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 
 /* Solves the renewal equation (survival.h). Later windows tell only of blocks that were alive at
  * the end of the window of their birth. So beyond young ages, the equation is solved for the
- * remaining lives of these blocks. Their successors enter it with whole lives. last: the class of
- * the run's length. */
+ * remaining lives of these blocks. In the equation, their successors have whole lives. last: the
+ * class of the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
@@ -459,10 +459,10 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is (S
-	 * by ends) + (the difference between the values by contents and by ends). This difference
-	 * changes along a straight line from the one age to the other. If the two ages are far
-	 * apart, the line is straight over the logarithm of the age. */
+	/* The value of a class belongs to the mean age of its blocks. Between two such ages, S is
+	 * (S by ends) + (the difference between the values by contents and by ends). This
+	 * difference changes along a straight line from the one age to the other. If the two ages
+	 * are far apart, the line is straight over the logarithm of the age. */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
 		double end = survival__class_end(k), part, before, after;
 
@@ -504,8 +504,8 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVI
 	return more > CONTRADICTS * all;
 }
 
-/* Returns the upper limit, with 97.5 %, of a Poisson mean of which n events were seen (Garwood,
- * Biometrika 28, 1936). */
+/* Returns the upper limit of a Poisson mean if n events were seen, with a confidence of 97.5 %
+ * (Garwood, Biometrika 28, 1936). */
 static double most_events(double n)
 {
 	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
@@ -557,7 +557,7 @@ static bool frees_are_missing(const struct address_frees *f, const double s[SURV
 /* Both kinds of evidence. */
 struct evidence {
 	double sum[SUMS][SURVIVAL_CLASSES];
-	double alike[SURVIVAL_CLASSES]; /* share of ended blocks whose end contents do not show */
+	double alike[SURVIVAL_CLASSES]; /* share of ends that contents do not show */
 	struct ends ends;
 	double contents[SURVIVAL_CLASSES]; /* S by contents, if `compared` */
 	double contents_known_s;	   /* the oldest age at which contents were compared */

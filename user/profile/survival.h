@@ -14,20 +14,21 @@
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
- *  if successors live as the block did and come at once. The equation is solved for F from young to
- *  old ages, with F between 0 and 1 and never falling. It is solved for the blocks that were alive
- *  at the end of the window of their birth, because later windows show only these. Whatever
- *  successors do, F <= M: a block cannot end without a free at its address.
+ *  if the lives of successors are distributed like the block's, and successors come at once. The
+ *  equation is solved for F from young to old ages, with F between 0 and 1 and never falling. It is
+ *  solved for the blocks that were alive at the end of the window of their birth, because later
+ *  windows show only these. Whatever successors do, F <= M: a block cannot end without a free at
+ *  its address.
  *
- *  Contents. U(a) is the share of blocks whose address still has the first bytes of the new block.
- *  If a block lives and is not written to, these bytes are the same. If it has ended, they are the
- *  same if its successor has equal contents. With the chance q of equal contents, U = S + (1 - S)
- *  q. Where q is small, contents are the more precise evidence. But even where blocks differ much,
- *  a successor may have the contents of the block before it for a while. An example is a header
- *  that points to a buffer, where both are freed and allocated together. So q is the larger of two
- *  members of struct windowed_stack: `alike`, the chance for any two blocks, and `missed`, a share
- *  by age. Contents that change while the block lives make U too small. But S is at least 1 - M:
- *  contents that contradict this are not used. */
+ *  Contents. U(a) is the share of blocks whose address still has the first bytes that the block had
+ *  in the window of its birth. If a block lives and is not written to, these bytes are the same. If
+ *  it has ended, they are the same if its successor has equal contents. With the chance q of equal
+ *  contents, U = S + (1 - S) q. Where q is small, contents are the more precise evidence. But even
+ *  where blocks differ much, a successor may have the contents of the block before it for a while.
+ *  An example is a header that points to a buffer, where both are freed and allocated together. So
+ *  q is the larger of two members of struct windowed_stack: `alike`, the chance for any two blocks,
+ *  and `missed`, a share by age. Contents that change while the block lives make U too small. But S
+ *  is at least 1 - M: contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 

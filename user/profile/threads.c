@@ -78,7 +78,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* Makes a pool of each name; pool_of[thread] is its number. */
+/* Makes a pool for each name; pool_of[thread] becomes the number of the thread's pool. */
 static int name_pools(const struct profile *profile, struct pools *pools, size_t *pool_of)
 {
 	_cleanup_free_ struct named *named = calloc(profile->n_threads + 1, sizeof(*named));

@@ -58,11 +58,13 @@ struct why_step {
 	/* C++ class of the block, demangled; for a chain, the class of its first and last block.
 	 * Owned by the report. NULL: no class is known */
 	const char *type;
-	/* Function that allocated the block; for a chain, its first block. Of a merged row: of all
-	 * its blocks at this step of which a maker is known. Owned by the makers of the report.
-	 * NULL: not known, or makers_differ. */
+	/* Function that allocated the block, or the first block of the chain. In a merged row: the
+	 * function that allocated all blocks at this step whose maker is known. Owned by the struct
+	 * why_makers (cli/why.h) that the report was made with. NULL: not known, or
+	 * makers_differ. */
 	const char *maker;
-	uint64_t made; /* blocks of the row whose block at this step has a known maker */
+	/* number of the row's blocks on whose path the block at this step has a known maker */
+	uint64_t made;
 	bool makers_differ;
 };
 
@@ -121,7 +123,7 @@ const char *why_loss__name(enum why_loss loss);
 
 /* --- of a run: who holds the blocks of stacks that grow --- */
 
-#define SITE_HOLDERS 5 /* at most so many holders are kept for a stack */
+#define SITE_HOLDERS 5 /* at most this many holders are kept for a stack */
 
 /* A way in which blocks of a stack are held. */
 struct site_holder {

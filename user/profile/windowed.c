@@ -7,7 +7,7 @@
 
 #include "profile/windowed_strata.h"
 
-#define MOSTLY	  0.5  /* of the run: more than this share is most of it */
+#define MOSTLY	  0.5  /* more than this share of the run is most of the run */
 #define MOST_LOST 0.99 /* share that a stretch loses at most: 1 would make the rate infinite */
 
 double windowed_born__trust(const struct windowed_born *born)
@@ -23,7 +23,7 @@ double windowed_born__trust(const struct windowed_born *born)
 struct figures {
 	double alloc, live, quarter; /* bytes: allocated in the run; live at its end; live after a
 				      * quarter of its wall time */
-	double recent;		     /* bytes allocated since that quarter */
+	double recent;		     /* bytes allocated after that quarter */
 	/* S at 1/3, 2/3 and 3/3 of the oldest age for which it is known */
 	double thirds[3];
 	struct survival survival;
@@ -36,11 +36,11 @@ struct context {
 	const struct windowed_stack *stack;
 	/* By stratum. rates: bytes allocated per second. The others are for continuous strata, as
 	 * in struct windowed_born. left: bytes of the stratum that were alive at its end. held:
-	 * bytes of all continuous strata up to it that were held at its end. lost: bytes lost since
-	 * the end of the continuous stratum before it */
+	 * bytes of this and all earlier continuous strata that were held at its end. lost: bytes
+	 * lost since the end of the continuous stratum before it */
 	double *rates, *left, *held, *lost;
-	/* the rate, per second, at which bytes that live at a stretch's end are lost later, as
-	 * later stretches show; and the upper limit of this rate */
+	/* hazard: the rate, per second, at which bytes that live at a stretch's end are lost later,
+	 * as later stretches show. hazard_high: the upper limit of this rate */
 	double hazard, hazard_high;
 	/* weight of S, 0..1, in the live bytes that were born outside of stretches (LIVE in
 	 * windowed.h) */
@@ -138,8 +138,8 @@ static double left_after(const struct context *c, double age)
 
 /* Each continuous stratum has left some bytes behind. left_after() estimates how many of these are
  * still live at the end of the last continuous stratum before time t. How many bytes were really
- * held at that moment is known. Returns the factor from the sum of the estimates to these held
- * bytes, less half of ended_unseen(). */
+ * held at that moment is known. Half of ended_unseen() is subtracted from these held bytes. Returns
+ * the factor by which the sum of the estimates must be multiplied to give the result. */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);
@@ -345,11 +345,11 @@ static void fill_in(struct context *c)
 	}
 }
 
-/* Sets hazard and hazard_high, by the rate of a life table: if the share p of the bytes held at a
- * stretch's end is lost until the next stretch's end, the rate is -log(1 - p) / (the time between
- * the two ends). The mean over all stretches is taken. sample: bytes that one sampled block stands
- * for. hazard_high allows for 3 samples more: if 3 events are expected, chance lets none be seen in
- * 5 of 100 cases. */
+/* Sets hazard and hazard_high by the rate of a life table. If the share p of the bytes held at a
+ * stretch's end is lost by the next stretch's end, the rate is -log(1 - p) / (the time between the
+ * two ends). The mean over all stretches is taken. sample: bytes that one sampled block stands for.
+ * hazard_high allows for 3 samples more, because if 3 events are expected, none is seen in 5 of 100
+ * cases. */
 static void set_hazard(struct context *c, double sample)
 {
 	double exposed = 0, since = 0, held = 0, events = 0, lost = 0;
@@ -386,7 +386,7 @@ static double kept_of_stretches(const struct context *c)
 }
 
 /* Finds the figures without the windows of group number `without`. only: the evidence that is used;
- * SURVIVAL_UNKNOWN: the better one */
+ * SURVIVAL_UNKNOWN: the better evidence */
 static void figure(struct context *c, int without, enum survival_evidence only, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
@@ -468,8 +468,7 @@ static double limit_of(const double y[3])
 	return q < 1 ? fmax(y[2] - second * q / (1 - q), 0) : 0;
 }
 
-/* Returns the variance by sampling of the bytes allocated in continuous strata, or in all
- * others. */
+/* Returns the sampling variance of the bytes allocated in continuous strata, or in all others. */
 static double sampling_variance(const struct context *c, bool continuous)
 {
 	const struct windowed_strata *s = c->strata;
@@ -486,8 +485,8 @@ static double sampling_variance(const struct context *c, bool continuous)
 	return sum;
 }
 
-/* Returns the stack's last element of a continuous stretch: the last count of what stretches held.
- * NULL: there is none. */
+/* Returns the last element of the stack's born[] that is of a continuous stretch. It has the last
+ * count of what stretches held. NULL: there is none. */
 static const struct windowed_born *last_held(const struct context *c)
 {
 	for (size_t i = c->stack->n_born; i-- > 0;)
@@ -496,8 +495,8 @@ static const struct windowed_born *last_held(const struct context *c)
 	return NULL;
 }
 
-/* Returns the variance by sampling of the bytes of stretches that live at the end of the run. live:
- * these bytes. */
+/* Returns the sampling variance of the bytes that were born in stretches and live at the end of the
+ * run. live: these bytes. */
 static double held_variance(const struct context *c, double live)
 {
 	const struct windowed_born *held = last_held(c);
@@ -561,8 +560,8 @@ static struct error error_of(const struct context *c, const double *values, doub
 	return (struct error){.variance = variance, .common = error};
 }
 
-/* Returns the bytes allocated in the run, if windows stand for the rest of the run by the wall
- * clock. NaN: the windows' lengths by the wall clock are not known. */
+/* Returns the bytes allocated in the run, if windows stand for the rest of the run in proportion to
+ * wall time. NaN: the windows' lengths by the wall clock are not known. */
 static double allocated_by_wall(const struct context *c)
 {
 	double bytes = 0, wall = 0;
@@ -583,8 +582,8 @@ double windowed__reach(double clock_error)
 }
 
 /* Returns the error of allocated bytes that comes from the clock. Where the net clock is uncertain,
- * the wall clock may be as good. So the difference between the figures by both clocks adds to the
- * error. */
+ * the wall clock may be as good. So the difference between the figures by the two clocks adds to
+ * the error. */
 static double clock_error_of_allocated(const struct context *c, double allocated)
 {
 	double apart = allocated_by_wall(c) - allocated;
@@ -603,7 +602,8 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
  * lower than survival by frees. If too few frees were seen, either survival may be right. If
  * survival is known from frees, but few frees were seen, blocks may end much sooner. In both cases
- * the intervals reach to the figures by the other survival. other: gets these figures.
+ * the intervals are widened to hold the figures that follow from the other survival. other: gets
+ * these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,

@@ -24,37 +24,38 @@
  * SURVIVAL. S(a) is the share of a stack's bytes that reach the age a (in seconds).
  * profile/survival.h tells how S is computed.
  *
- * ENDS. Most blocks end because of the process's own work: by its clock. Blocks that wait for a
- * timer, a disk or another host end by the wall clock, which windows do not slow. So a window has
- * more of these ends than its net time should have. Let w be the net time that the run has, on
- * average, in as much wall time as the window takes. The window has as many of these ends as should
- * come in the net time w. profile/balance.h decides how the blocks of a stack end, from the number
- * of blocks that windows lose. The blocks that live when a window opens are taken to be a
- * population in balance, born at the rate r. Of these blocks the window loses r * integral of (S(a)
- * - S(infinity)) da, for a from 0 to w. Blocks that are born in the window and end after it make
- * the loss smaller.
+ * ENDS. Most blocks end because of the process's own work. They end by the process's own clock.
+ * Blocks that wait for a timer, a disk or another host end by the wall clock, which windows do not
+ * slow. So a window has more of these ends than its net time should have. Let w be the net time
+ * that the run has, on average, in as much wall time as the window takes. The window has as many of
+ * these ends as should come in the net time w. profile/balance.h decides how the blocks of a stack
+ * end, from the number of blocks that windows lose. The blocks that live when a window opens are
+ * taken to be a population in balance, born at the rate r. Of these blocks the window loses r
+ * times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are born in the
+ * window and end after it make the loss smaller.
  *
- * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
+ * LIVE. The live bytes at time t are those that were allocated before and survived until t
+ * (Little's law, by strata):
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
  * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
  * earlier stretches that have not ended by then. S tells how many of these bytes are left later.
  *
- * How many of the bytes born between stretches live is known in two ways: from S, and from the
- * share that lives of the bytes born in stretches. S counts in proportion to the number of samples
- * born in windows, the share in proportion to the number of samples born in stretches, because more
- * samples have a smaller variance. If no window watched the blocks of stretches, these blocks are
- * taken to be lost at the rate at which each stretch has lost blocks of the stretches before it.
+ * Two figures tell how many of the bytes born between stretches live. One is S. The other is the
+ * share of bytes that live among those born in stretches. S is weighted by the number of samples
+ * born in windows, and the share by the number of samples born in stretches, because more samples
+ * have a smaller variance. If no window watched the blocks of stretches, these blocks are taken to
+ * be lost at the rate at which each stretch has lost blocks of the stretches before it.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
- * again, or given to a sampled block. So a stretch counts some bytes as held that have ended. How
+ * again, or given to a sampled block. So some bytes that a stretch counts as held have ended. How
  * many is not known, but there are three upper limits. The first is the bytes from earlier
  * stretches that are still held at the end of the last stretch. The second is the bytes that were
  * allocated between the stretches, because a population in balance loses no more. The third is the
- * bytes that end between the stretches and are not found later, at the rate at which stretches find
- * that blocks of earlier ones have ended. Half of the lowest limit is subtracted from the live
- * bytes. The interval reaches over the whole limit.
+ * bytes that end between the stretches and are not found later to have ended. It follows from the
+ * rate at which stretches find that blocks of earlier stretches have ended. Half of the lowest
+ * limit is subtracted from the live bytes. The interval reaches over the whole limit.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does
@@ -67,14 +68,15 @@
  * AGES. T is the end of the run. Of the bytes born at time u, the share S(T - u) lives at T, and
  * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
  * A or younger have two parts. One is the share 1 - S(A) of the bytes allocated until T - A. The
- * other is all bytes allocated later that do not live at T. These ages are in net time. By the wall
- * clock, ages are taken to be longer (or shorter) by the same factor as the whole run.
+ * other is all bytes allocated later that do not live at T. These ages are in net time. An age by
+ * the wall clock is taken to be the age in net time, times the run's wall time divided by its net
+ * time.
  *
  * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
  * jackknife, which leaves out one group of windows after the other (Cochran, section 6.17; Wolter,
- * Introduction to Variance Estimation, chapter 4), with Student's quantile for the number of
- * groups. The number of blocks that live at one moment is random, too, and its variance is its mean
- * (Poisson). For blocks of z bytes this adds L(t) z to the variance of live bytes. All figures
+ * Introduction to Variance Estimation, chapter 4). Intervals use Student's quantile for the number
+ * of groups. The number of blocks that live at one moment is random, too, and its variance is its
+ * mean (Poisson). For blocks of z bytes this adds L(t) z to the variance of live bytes. All figures
  * share the error of the clock (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
@@ -155,7 +157,8 @@ struct windowed_stack {
 	 * balance.h) */
 	double small;
 	double header; /* bytes in front of each block: balance__footprint() */
-	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: the other evidence is known to be wrong */
+	/* SURVIVAL_CONTENTS or SURVIVAL_ENDS: only this evidence is used, because the other one is
+	 * known to be wrong */
 	enum survival_evidence believed;
 };
 
@@ -164,11 +167,12 @@ struct windowed_stack {
  * standard errors of the figure are e^(2s) - 1. */
 double windowed__reach(double clock_error);
 
-/* What is known of the process without any stack. Per wall second; NaN: not known. */
+/* What is known of the process as a whole, not from its stacks. Per wall second; NaN: not known. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* gained, 95 % */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
-	 * and the distance of windows' net times from those that their numbers of calls predict. */
+	 * and the distance of windows' net times from the net times that their numbers of calls
+	 * predict. */
 	double clock_error;
 };
 
@@ -182,7 +186,8 @@ struct windowed_run {
 	double wall_s;		 /* the run's length by the wall clock */
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
-	double scale;		 /* windows stand for `scale` times their clock's time; 0 means 1 */
+	double scale;		 /* windows stand for this many times as much as their net time says
+				  * (balance.h); 0 means 1 */
 	/* Windows do not slow events that follow the wall clock. So by net time windows show more
 	 * of these events than there are: up to this many times as many. 0 means 1 */
 	double hidden;
@@ -207,7 +212,8 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 #define WINDOWED_AGES 10
 
 struct windowed_result {
-	/* live_variance: bytes^2, of the stack's own windows and samples */
+	/* live_variance: bytes^2, from the differences between the stack's windows, and from its
+	 * samples */
 	double live_bytes, live_objects, live_variance;
 	double live_common; /* standard error that all stacks share, bytes. It includes the error of
 			     * the clock (profile/balance.h). With too few windows to show how
@@ -217,13 +223,14 @@ struct windowed_result {
 	double alloc_common;
 	double header; /* the stack's */
 	struct growth growth;
-	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
-	/* live memory is known from continuous stretches, which have most of the samples and cover
-	 * half of the run or more: no inference from windows changes live_bytes */
+	bool doubtful; /* either contents or frees may be right: struct survival.doubtful */
+	/* live memory is known from continuous stretches: they have most of the samples, and cover
+	 * half of the run or more. So no inference from windows changes live_bytes */
 	bool held;
 	/* Another possible value of growth.bytes_per_s. If survival comes from contents: the growth
-	 * by survival from frees. If survival comes from frees: the growth if blocks lived as short
-	 * as the few events that were seen still allow (SURVIVAL_LEAST). NaN: there is no doubt. */
+	 * by survival from frees. If survival comes from frees: the growth if blocks lived for as
+	 * short a time as the few events seen still allow (SURVIVAL_LEAST). NaN: there is no
+	 * doubt. */
 	double other_grows;
 	/* share of the stack's bytes that never end: S(infinity), as far as the run can tell */
 	double stays;

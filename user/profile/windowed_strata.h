@@ -27,9 +27,9 @@ struct windowed_strata {
 	double per_alloc_s; /* net time per call that allocates, in windows */
 	double ends_slowed; /* in a net second of a window, the clock by which blocks end advances
 			     * this many times as far as in a net second of the run; at least 1 */
-	int n_groups;	    /* number of groups that have windows which stand for others */
+	int n_groups;	    /* number of groups with a window that is not continuous */
 	bool has_group[WINDOWED_GROUPS];
-	/* Four for each stratum: memory for one estimate at a time. So no estimate needs to
+	/* Four numbers for each stratum: memory for one estimate at a time. So no estimate needs to
 	 * allocate memory, and none can fail. */
 	double *rates;
 };
@@ -45,7 +45,7 @@ double windowed_strata__net_of_wall(const struct windowed_run *run, double wall_
 bool windowed_strata__counts(const struct windowed_run *run, const struct windowed_strata *strata,
 			     size_t window, int group);
 
-/* Net seconds of a stratum's windows, of those for which windowed_strata__counts() is true. */
+/* The sum of the net seconds of a stratum's windows for which windowed_strata__counts() is true. */
 double windowed_strata__seconds_of(const struct windowed_run *run,
 				   const struct windowed_strata *strata, size_t stratum, int group);
 
