@@ -8,8 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# The directory of the agent's systemd unit, and the configuration file that the unit names. With
-# UNITDIR=, no unit is installed.
+# The directory of the agent's systemd unit, and the configuration file that the unit names. If
+# UNITDIR is empty, no unit is installed.
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 CONFIG  := /etc/memtrace/agent.conf
 B       := build
@@ -24,7 +24,8 @@ LLVM_STRIP ?= $(or $(shell command -v llvm-strip),\
 BPFTOOL ?= $(or $(shell command -v bpftool),$(wildcard /usr/sbin/bpftool),bpftool)
 PKG_CONFIG ?= pkg-config
 
-# V=1 shows commands; DEBUG=1 builds -O0 -g3; SAN=address,undefined instruments; COV=1 counts lines.
+# V=1 shows commands. DEBUG=1 builds with -O0 -g3. SAN=address,undefined adds these sanitizers.
+# COV=1 counts the lines that run.
 ifeq ($(V),1)
 Q :=
 say = @:
@@ -43,15 +44,16 @@ ifneq ($(WERROR),)
 WARN += -Werror
 endif
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
-# For targets that build everything: as many jobs as there are CPUs, unless -j says how many.
+# Targets that build everything run as many jobs as there are CPUs, unless -j gives the number.
 PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
-# The same bytes are built in every directory.
+# With this flag, a build has the same bytes in whatever directory it is made.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS  += -std=gnu11 $(OPT) $(WARN) $(PREFIX_MAP)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
-# The library for wide characters. pkg-config adds -ltinfo where tinfo is a separate library.
+# The ncurses library for wide characters. pkg-config adds -ltinfo where tinfo is a separate
+# library.
 NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncursesw)
 CAPSTONE_LIBS ?= -lcapstone
 LIBS := -lbpf -ldw -lelf -llzma -lz $(CAPSTONE_LIBS) -liberty $(NCURSES_LIBS) -lm
@@ -72,7 +74,7 @@ CHECK_LIBS := -lcmocka $(LIBS)
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
-# registers.bpf.c is a BPF object of its own: it is loaded without the tables of the other programs.
+# registers.bpf.c is a BPF object of its own: it is loaded without the maps of the other programs.
 BPF_SRC  := $(filter-out bpf/registers.bpf.c,$(wildcard bpf/*.bpf.c))
 BPF_OBJ  := $(BPF_SRC:%.c=$(B)/%.o)
 BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
@@ -124,9 +126,9 @@ FLAGS := $(BPF_CFLAGS) $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDF
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/flags || \
 	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
 
-# ANALYZE=1: gcc follows the paths through each function, too. Off is what gcc 12 cannot judge here:
-# it does not know the cleanup attribute (ASan finds leaks under the unit tests), nor which values
-# another function has filled in.
+# ANALYZE=1: gcc follows the paths through each function, too. Four checks are off, because gcc 12
+# is often wrong in them: it does not know the cleanup attribute, nor which values another function
+# has filled in. (ASan finds leaks in the unit tests.)
 ANALYZER := $(if $(ANALYZE),-fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-null-argument \
 	-Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value)
 
@@ -135,7 +137,7 @@ $(B)/user/%.o: user/%.c $(B)/flags | tools
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ANALYZER) $(SANFLAGS) $(COVFLAGS) -MMD -MP -c $< -o $@
 
-# The skeletons are included by capture only.
+# Only capture includes the skeletons.
 $(call room_obj,capture): $(B)/memtrace.skel.h $(B)/registers.skel.h
 
 # Style and script of the flame graph, as strings.
@@ -189,7 +191,7 @@ install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtra
 	install -D -m 644 $(B)/memtrace-agent.service '$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
 endef
 
-# A configuration that somebody has changed stays.
+# Does not remove a configuration that somebody has changed.
 uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' \
 		'$(SHARE)/man/man1/'memtrace-*.1 '$(SHARE)/bash-completion/completions/memtrace' \
@@ -201,8 +203,8 @@ uninstall:
 	for dir in '$(DESTDIR)$(PREFIX)/libexec/memtrace' '$(DESTDIR)$(dir $(CONFIG))'; do \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; done
 
-# `make install` installs all files that the unit needs. `make uninstall` leaves only a changed
-# configuration.
+# Checks that `make install` installs all files that the unit needs, and that `make uninstall`
+# leaves only a changed configuration.
 INSTALLED := $(abspath $(B))/installed
 check-install: all $(B)/share/man1/memtrace.1
 	$(Q)rm -rf '$(INSTALLED)'
@@ -231,7 +233,8 @@ check-manual: $(B)/share/man1/memtrace.1
 
 # --- packages ----------------------------------------------------------------------------------
 .PHONY: deb dist
-# Packages are built in a copy of the tracked files, with changes that are not committed.
+# Packages are built in a copy of the tracked files. The copy includes changes that are not
+# committed.
 EXPORT = rm -rf '$1' && mkdir -p '$1' && git ls-files -z | tar -c --null -T - | tar -x -C '$1'
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
@@ -317,7 +320,7 @@ $(B)/progs/refused_free.so $(B)/progs/refused_valloc.so: tests/progs/refused.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
 
-# Has no .eh_frame at all.
+# This library has no .eh_frame at all.
 $(B)/progs/chains_step.so: tests/progs/chains_step.c $(wildcard tests/progs/chains*.h)
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
@@ -345,8 +348,8 @@ $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
 comma := ,
-# Linkers lay out segments in several ways: with pages of their own or shared ones, with read-only
-# data beside the code or in a separate segment.
+# Linkers lay out segments in several ways. Segments share pages or have pages of their own.
+# Read-only data lies beside the code or in a separate segment.
 $(eval $(call chains_rules,_bfd_shared,,-Wl$(comma)-z$(comma)noseparate-code))
 $(eval $(call chains_rules,_gold,,-fuse-ld=gold))
 $(eval $(call chains_rules,_lld,,-fuse-ld=lld))
@@ -440,8 +443,8 @@ $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(PROG_CFLAGS) $< -o $@
 
-# Debian's compilers, even if others are installed. Nothing is fetched, and no file is left outside
-# of $(B).
+# Debian's compilers are used, even if others are installed. Nothing is fetched, and no file is left
+# outside of $(B).
 GO    := /usr/bin/go
 RUSTC := /usr/bin/rustc
 $(B)/progs/go_chain_pie: GO_FLAGS := -buildmode=pie
@@ -461,11 +464,11 @@ $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
 	$(Q)mkdir -p $(@D)
 	$(Q)$(RUSTC) --edition 2021 --crate-name rust_chain -O -g $(RUST_FLAGS) -o $@ $<
 
-# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it only. So a
-# room that needs a room above it fails to link. Sanitizers are always on.
+# Unit tests: tests/unit/ROOM/test_*.c is linked only with its room and the rooms below that room.
+# So a room that needs a room above it fails to link. Sanitizers are always on.
 CHECK_B   := $(B)/$(if $(COVFLAGS),coverage,check)
-# -O0 halves the time to compile. Tests of rooms that compute much run in half the time at -O1. Even
-# there nothing is inlined, because scripts/check-unused needs every function.
+# -O0 halves the time to compile. Tests of rooms that compute much run in half the time at -O1. At
+# -O1 nothing is inlined either, because scripts/check-unused needs every function.
 CHECK_OPT := -O0
 CHECK_CFLAGS = -std=gnu11 $(CHECK_OPT) -g $(WARN) -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -fno-omit-frame-pointer -ffunction-sections $(COVFLAGS)
@@ -488,8 +491,8 @@ $(CHECK_B)/user/%.o: user/%.c | tools
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
 
-# gcc writes the counts of lines before each execvp(). In a sandbox this fails, and the error looks
-# like curl's.
+# With --coverage, gcc makes the program write its counts of lines before each execvp(). In a
+# sandbox this writing fails, and the error message looks like one of curl.
 $(CHECK_B)/user/cli/fetch.o: CHECK_OPT := -O0 $(if $(COVFLAGS),-fno-builtin-execvp)
 
 $(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h
@@ -633,7 +636,7 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
-# Runs a few of the long live tests, which take seconds by default, for as long as you want (root).
+# Runs a few of the long live tests for as long as you want (root). By default they take seconds.
 moments: $(B)/memtrace progs
 	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
 
@@ -687,7 +690,7 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
-# Compares what memtrace prints at the defaults with the truth. Takes hours; results are in
+# Compares what memtrace prints with its default options with the truth. Takes hours; results are in
 # build/truth/results.jsonl.
 LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
 $(LIVES): tests/truth/lives.c tests/progs/truth.h

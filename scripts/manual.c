@@ -228,7 +228,7 @@ static int put_bash_values(void *ctx, const struct option_group *group,
 	return 0;
 }
 
-/* The completions of bash, and of zsh, which reads those of bash. */
+/* Writes the completions of bash. zsh reads this file, too. */
 static void put_bash(FILE *to)
 {
 	fputs("_memtrace() {\n"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace agent: the service of a host. The session is record's; the profiles go to the server
- * (agent/server.h), which is another process. */
+/* memtrace agent: a service that traces processes of a host. It traces with the same kind of
+ * session as memtrace record. The profiles go to the server (agent/server.h), which is another
+ * process. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -65,7 +66,7 @@ struct run {
 };
 
 /* argc, argv: the agent's arguments as given. The other two contain the lines of the agent's file.
- * in_force: the arguments in force. before: the last arguments before them with which a tracer has
+ * in_force: the arguments in force. before: the last earlier arguments with which a tracer has
  * started. */
 struct command_line {
 	int argc;
@@ -93,8 +94,8 @@ TAKE_OPTION(listen)
 	return 0;
 }
 
-/* arguments__expand() has replaced the --config of the command line already, so this one is
- * another. */
+/* arguments__expand() has already replaced the --config of the command line, so this --config is a
+ * second one. */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
@@ -201,9 +202,9 @@ static struct shared {
 	char arguments[SHARED_BYTES];
 } * shared;
 
-/* Could an agent start with these arguments, of one line of the file? A new tracer starts when the
- * old one has ended, so errors have to be found before that. 0, or the exit status after a
- * complaint. */
+/* Could an agent start with these arguments, which one line of the file contains? A new tracer
+ * starts only after the old one has ended, so errors have to be found before the old one ends. 0,
+ * or the exit status after a complaint. */
 static int try_line(int n, char **argv)
 {
 	const char *addresses[AGENT_LISTEN];
@@ -361,8 +362,9 @@ static void end_round(struct run *run, double round_s, double every_s)
 	server__end_round(run->server, &round);
 }
 
-/* Makes new profiles, and sends them to the server. asked: of every process. Returns when the next
- * round is due. *ret_rest_s: no round begins before this time has passed, even on request. */
+/* Makes new profiles, and sends them to the server. asked: makes a profile of every process.
+ * Returns when the next round is due. *ret_rest_s: no round begins before this time has passed,
+ * even on request. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
@@ -371,7 +373,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* every process, too, if the server may not have the last profile of each process */
+	/* all profiles are sent also if the server may lack the last profile of a process */
 	news.all = asked || run->n_started != run->server->n_started ||
 		   run->n_dropped != run->server->n_dropped;
 	run->n_started = run->server->n_started;
@@ -460,9 +462,9 @@ static int go_on(struct run *run, int signal_fd)
 	size_t told = 0;
 
 	for (;;) {
-		/* If the server has asked for a round, or if the list of its wishes is full,
-		 * nothing is read from it before the round is made or a wish is carried out.
-		 * Otherwise the server could wake the tracer up again and again. */
+		/* While a round that the server has asked for is not made yet, or the list of its
+		 * wishes is full, nothing is read from the server. Otherwise the server could wake
+		 * the tracer up again and again. */
 		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
@@ -553,7 +555,7 @@ static int trace(void *ctx, int alive)
 	options = trace_config__session_options(&config.trace);
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
-	options.regions_if_easy = false; /* no served page has regions */
+	options.regions_if_easy = false; /* no page of the server shows regions */
 	options.favoured_overhead = config.rise_overhead;
 	if (session__open(&options, &session, &err))
 		return fail(&err);

@@ -5,13 +5,13 @@
  *   --free  FILE:FUNCTION(ptr=N)
  *   --end   FILE:FUNCTION(pool=N)
  *
- * FILE is the path of a mapped file or the last part of it, or "exe", the program. FUNCTION is the
- * linker's name of the function. N and M are numbers of arguments, from 1: size=2*3 is the product
- * of arguments 2 and 3. ptr= is the old block that a function like realloc gets. pool= is the pool
- * of the block; --end names a function that frees all blocks of a pool at once. ->ret: the function
- * returns the block. ->*1: the function stores the block where argument 1 points, and returns 0 on
- * success. throws: an exception may leave the function, so it gets no return probe. For functions
- * of C++ and Rust this is assumed. */
+ * FILE is the path of a mapped file, or the last part of the path. "exe" is the program. FUNCTION
+ * is the linker's name of the function. N and M are numbers of arguments, from 1: size=2*3 is the
+ * product of arguments 2 and 3. ptr= is the old block that a function like realloc gets. pool= is
+ * the pool of the block; --end names a function that frees all blocks of a pool at once. ->ret: the
+ * function returns the block. ->*1: the function stores the block where argument 1 points, and
+ * returns 0 on success. throws: an exception may leave the function, so it gets no return probe.
+ * For functions of C++ and Rust, throws is assumed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -133,8 +133,9 @@ static void print_footprint(void)
 	}
 }
 
-/* Prints to how many places the compiler has copied the allocation, or the release, of a pool's
- * blocks, and the mean cost of a call there. (There are hundreds of places.) */
+/* The compiler has copied the allocation and the release of a pool's blocks to hundreds of places.
+ * Prints the number of these places, and the mean cost of a call there. frees: of the release;
+ * false: of the allocation. */
 static void print_copies(const struct allocator *a, const struct session_plan *plan, bool frees)
 {
 	unsigned int n = 0, emulated = 0;

@@ -13,7 +13,8 @@
 
 char *printable(char *text)
 {
-	/* Bytes that a terminal could take for a command: C0 and, if it reads single bytes, C1. */
+	/* A terminal could take these bytes for a command: C0, and also C1 if it reads single
+	 * bytes. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';

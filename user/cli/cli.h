@@ -46,7 +46,7 @@ int fail(const struct error *err);
 int no_memory(void);
 
 /* Fills in the signals that end tracing: SIGINT, SIGTERM, and SIGHUP unless it is ignored. (nohup
- * ignores SIGHUP, because the end of the terminal is then no reason to stop.) Ignores SIGPIPE. */
+ * ignores SIGHUP: the program is to go on after its terminal is closed.) Ignores SIGPIPE. */
 void end_signals(sigset_t *ret);
 
 /* Returns a descriptor from which the signals are read from now on (signalfd(2)). It is closed on

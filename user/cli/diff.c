@@ -90,7 +90,7 @@ TAKE_OPTION(measure)
 	return 0;
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row compare_rows[] = {
 	{"per-process", .flag = offsetof(struct diff_config, per_process),
 	 .help = "the files are of replicas, one of each: which one has more, and where",

@@ -95,7 +95,8 @@ static void run_curl(pid_t parent, const int fds[4], const char *socket, const c
 	}
 	argv[n++] = "--url";
 	argv[n++] = url;
-	/* only the owner and the group of a unix socket may use it */
+	/* only the owner and the group of a unix socket may use it, so curl keeps memtrace's
+	 * user */
 	if (socket ? sandbox__leave_as_user(parent, fds, n_fds)
 		   : sandbox__leave(parent, fds, n_fds))
 		_exit(126);

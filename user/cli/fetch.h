@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fetches profiles by their URLs. curl does it, in a child without privileges, so memtrace itself
- * needs no HTTP and no TLS. */
+/* Fetches profiles by their URLs. curl runs in a child without privileges, so memtrace itself needs
+ * no HTTP and no TLS. */
 #ifndef MEMTRACE_CLI_FETCH_H
 #define MEMTRACE_CLI_FETCH_H
 

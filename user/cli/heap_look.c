@@ -15,7 +15,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define TRIES 3 /* censuses: a heap that changes too fast for one may be quieter at the next */
+#define TRIES 3 /* censuses: a heap that changes too fast for one may change less during the next */
 
 TAKE_OPTION_HEAD(scan_pace)
 {

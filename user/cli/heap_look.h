@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Takes a census of a process's heap, and finds what is reported with it: classes of C++ objects,
- * and the functions that probably made the blocks. For memtrace heap, and for record after its
- * run. */
+/* Takes a census of a process's heap. Finds the classes of C++ objects, and the functions that
+ * probably made the blocks. For memtrace heap, and for record after its run. */
 #ifndef MEMTRACE_CLI_HEAP_LOOK_H
 #define MEMTRACE_CLI_HEAP_LOOK_H
 
@@ -48,7 +47,7 @@ struct heap_look {
 
 /* Takes censuses until one is good enough to be reported, at most three. 0, or negative errno with
  * err; -EAGAIN: no census was good enough. *ret refers to itself, so it must not be moved.
- * heap_look__clear() frees what it owns, also after an error. */
+ * heap_look__clear() frees what *ret owns, also after an error. */
 int heap_look__take(pid_t pid, const struct heap_look_options *options, struct heap_look *ret,
 		    struct error *err);
 void heap_look__clear(struct heap_look *look);

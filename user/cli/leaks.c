@@ -45,7 +45,7 @@ TAKE_OPTION(top)
 	return 0;
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row rows[] = {
 	{.name = "top",
 	 .letter = 'n',

@@ -29,8 +29,8 @@ static bool is_raw(const struct profile *profile)
 	return any;
 }
 
-/* Opens a mapped file that is still there, by its path and inode. The device is not compared: on
- * overlayfs the list of mappings shows another device than stat(2). */
+/* Opens the file of a mapping if the file at its path still has the same inode. The device is not
+ * compared: on overlayfs the list of mappings shows another device than stat(2). */
 static int add_binary(struct binaries *binaries, int root_fd, const struct profile_mapping *mapping)
 {
 	struct binary *binary;

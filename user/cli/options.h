@@ -11,8 +11,8 @@
 struct option_row {
 	const char *name; /* without the dashes */
 	char letter;	  /* 0: none */
-	const char *arg;  /* name of the option's value, which tells the unit: BYTES; NULL: it has
-			   * no value */
+	const char *arg;  /* name of the option's value, such as BYTES, which tells the unit; NULL:
+			   * the option has no value */
 	bool arg_optional;
 	const char *by_default; /* the default, for people; NULL: there is none, or `help` tells
 				 * it */
@@ -58,8 +58,8 @@ TAKE_OPTION_HEAD(hide_runtime);
 enum option_group_kind {
 	OPTIONS_USUAL,
 	OPTIONS_RARE, /* not in --help, which has to fit on two screens */
-	/* For work on memtrace itself: named --debug-.... They have a section at the end of the
-	 * manual, and are neither in --help nor in completions. */
+	/* For work on memtrace itself. The names of these options begin with --debug-. They have a
+	 * section at the end of the manual, and are neither in --help nor in completions. */
 	OPTIONS_DEBUG,
 };
 

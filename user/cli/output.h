@@ -17,7 +17,7 @@ struct format {
 	const char *name;
 	int (*encode)(const struct profile *profile, struct sink *sink);
 	const char *extension; /* extension of the format's files */
-	bool by_default;       /* written by record unless told otherwise */
+	bool by_default;       /* record writes it without -f */
 	bool binary;	       /* the format is not for a terminal */
 	bool needs_objects;    /* the profile must have numbers of objects, and say how it was
 			        * sampled */
@@ -53,8 +53,9 @@ int write_text(const char *path, int (*encode)(const void *what, struct sink *si
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
 		 const void *what);
 
-/* Writes a profile in a format by write_text(), or a view of the profile if the format shows views.
- * name: the profile's name, for messages about data that the profile lacks. */
+/* Writes a profile in a format with write_text(). If the format shows views, writes the view
+ * instead of the whole profile. name: the profile's name, for messages about data that the profile
+ * lacks. */
 int write_file(const char *path, const struct format *format, const struct profile *profile,
 	       const struct view_options *view, const char *name);
 
@@ -79,7 +80,7 @@ unsigned output_width(int fd);
  * no colours. */
 void fit_output(struct table_options *options, const char *path);
 
-/* fit_output() for the target of a descriptor. */
+/* Like fit_output(), for the file behind a descriptor. */
 void fit_descriptor(struct table_options *options, int fd);
 
 #endif

@@ -36,8 +36,8 @@ static const char *host_of(const char *url, size_t *ret_len)
 
 	if (strncmp(url, "http://", 7) && strncmp(url, "https://", 8))
 		return NULL;
-	/* the characters of URLs, but not "?" and "#", because a path is added to the URL, and not
-	 * "@", because ps and metrics would show a password */
+	/* The characters of URLs, with these exceptions: "?" and "#", because a path is added to
+	 * the URL; "@", because ps and metrics would show a password. */
 	if (strlen(url) > MOST_URL || strspn(url, ALNUM "-._~:/[]!$&'()*+,;=%") != strlen(url))
 		return NULL;
 	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");

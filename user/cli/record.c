@@ -103,8 +103,8 @@ static int take_victims(struct record_config *c, struct session *s)
 	return rc ? EXIT_FAILED : run.status;
 }
 
-/* With --on-oom: prints the tables of the processes that were killed, or a line that there are
- * none. */
+/* With --on-oom: prints the tables of the processes that were killed, or a line that says that none
+ * was killed. */
 static int show_victims(const struct record_config *c, struct session *s,
 			struct profile *const *profiles, size_t n)
 {
@@ -200,7 +200,7 @@ static int show_leader(void *ctx, const struct profile *profile)
 }
 
 /* Shows the leaks so far, before the end of the run. Returns when to show them again, so that
- * showing them takes a hundredth of memtrace's time. */
+ * showing them takes at most a hundredth of memtrace's time. */
 static double show_leaders(struct session *s, struct record_config *config)
 {
 	double start, took;
@@ -296,7 +296,7 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
-/* Traces until the tracing is over. Returns 0, or the status of a snapshot that could not be
+/* Traces until the end of the run. Returns 0, or the status of a snapshot that could not be
  * written. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
 {

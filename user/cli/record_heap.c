@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds, after the run, what lies in the heaps of the processes: for record --rss, which takes the
- * allocator's own memory apart, and for record --heap, which tells who made the blocks. After a
- * failure this is not known, but the profile is still written. */
+/* After the run, finds what lies in the heaps of the processes. record --rss needs this to take the
+ * allocator's own memory apart, and record --heap to tell who made the blocks. After a failure the
+ * contents are not known, but the profile is still written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -25,7 +25,7 @@ struct written {
 /* With --heap: what lies in the heap of a process. */
 struct record_heap {
 	const struct profile *profile; /* the heap's */
-	struct heap_look *look;	       /* owned; NULL: `failed`, which is owned, too, says why */
+	struct heap_look *look;	       /* owned; NULL: `failed` (also owned) says why */
 	char *failed;
 };
 
@@ -66,8 +66,8 @@ int record_check_outputs(const struct record_config *c, struct error *err);
 
 /* --- record_why.c: with --why, who holds the blocks of the stacks that grow --- */
 
-/* Loads the programs that read registers, because memtrace drops its privileges when the run
- * stops. */
+/* Loads the programs that read registers. They are loaded before the run, because memtrace drops
+ * its privileges when the run stops. */
 void record_why__begin(struct record_config *c, struct session *session);
 
 /* Searches the processes' memory after the probes were taken out. Stores in the profiles who holds
@@ -98,8 +98,8 @@ int record_write_files(struct record_config *c, const struct profile *p, struct 
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
 /* To be called after the session's profiles are written. For each part of the model of windows
- * (profile/parts.h), computes the estimates from the same windows without that part, and writes
- * them as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
+ * (profile/parts.h), computes the estimates that the same windows give without that part. Writes
+ * these estimates as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

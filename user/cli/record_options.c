@@ -97,7 +97,7 @@ TAKE_OPTION(every)
 	return 0;
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row output_rows[] = {
 	{"every", .arg = "TIME|BYTES", .take = take_every,
 	 .help = "write a snapshot every TIME, or every BYTES allocated",
@@ -249,7 +249,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (rc)
 		return rc;
 	if (optind < argc) {
-		/* A command must follow "--", so that a forgotten -p does not start one. */
+		/* A command must follow "--", so that a forgotten -p does not start a command. */
 		if (strcmp(argv[optind - 1], "--"))
 			return usage_error("record",
 					   "'%s' is not an option; a command to run goes after --",
@@ -269,7 +269,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 						        * died */
 		for (size_t i = 0; i < N_FORMATS; i++)
 			c->trace.format[i] = !strcmp(formats[i].name, "pprof");
-	/* Hundreds of processes leave files only if the user asks for files. */
+	/* There may be hundreds of processes, so files are written only if the user asks for
+	 * files. */
 	if (c->trace.selection.selection.dynamic && !c->trace.output_given &&
 	    !c->trace.format_given && !c->trace.on_oom)
 		memset(c->trace.format, 0, sizeof(c->trace.format));

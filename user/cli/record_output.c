@@ -15,7 +15,7 @@
 #include "profile/parts.h"
 #include "session/session.h"
 
-#define HEAP_ROWS 10 /* of each table of --heap, without -n: as memtrace heap */
+#define HEAP_ROWS 10 /* of each table of --heap without -n, as in memtrace heap */
 
 int record_check_outputs(const struct record_config *c, struct error *err)
 {
@@ -23,7 +23,7 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 
 	if (rc || !c->json_path)
 		return rc;
-	if (is_stream(c->json_path)) /* other failures are reported at the writing */
+	if (is_stream(c->json_path)) /* other failures are reported when JSON is written */
 		return faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) && errno == EACCES
 			       ? error__set(err, -EACCES, "cannot write to %s: %s", c->json_path,
 					    strerror(EACCES))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* record --leaks --why: finds after the run who holds the blocks of the stacks that grow. After a
- * failure this is not known, but the profile is still written. */
+ * failure the holders are not known, but the profile is still written. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -125,7 +125,7 @@ static int find_suspects(struct asking *a, const struct match *match)
 	return 0;
 }
 
-/* Chooses n blocks of the stack, evenly. */
+/* Chooses n blocks of the stack, evenly spread over all its blocks. */
 static void take_blocks(struct asking *a, size_t suspect, size_t n)
 {
 	const struct suspect *s = &a->suspects[suspect];
@@ -167,7 +167,7 @@ static struct asked *find_asked(struct asking *a, uint64_t addr)
 	return bsearch(&key, a->asked, a->n_asked, sizeof(key), compare_asked);
 }
 
-/* Counts a verdict. doubt: the report has a reason to call no block lost. */
+/* Counts a verdict. doubt: the report must not call any block lost. */
 static void count_verdict(struct site_why *why, enum why_verdict verdict, bool doubt)
 {
 	why->asked++;

@@ -21,8 +21,7 @@ struct render_options {
 	struct table_options table;
 	bool leaks; /* sentences about which stacks leak, or why that is not known */
 	struct more_tables more;
-	const struct modules *modules; /* modules of the last table, by component; NULL: no such
-				        * table */
+	const struct modules *modules; /* rules for a table of components; NULL: no such table */
 };
 
 /* Prints all tables. Returns 0, the sink's error, or -ENOMEM. */

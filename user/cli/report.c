@@ -54,7 +54,7 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* by location: whether it matches */
-	/* by site: the live bytes of all sites that are printed the same, as one stack */
+	/* by site: the live bytes of all sites that are printed as the same stack */
 	double *bytes;
 };
 
@@ -84,8 +84,8 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 }
 
 /* Finds the threads of exactly that name; if there is none, the threads whose names match it as an
- * expression. The caller frees *ret (by thread). 0; -ENOENT: none; -EINVAL: neither a name nor a
- * valid expression. */
+ * expression. *ret has an element for each thread; the caller frees it. 0; -ENOENT: none; -EINVAL:
+ * neither a name nor a valid expression. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -279,8 +279,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
-	/* The table shows another weight in a column beside live bytes, so it needs no view for
-	 * that. */
+	/* The table shows another weight in a column beside live bytes, so the table needs no
+	 * view. */
 	if (c->view.weight != WEIGHT_LIVE) {
 		const char *refusal = view_options__refusal(&c->view, profile);
 
@@ -524,7 +524,7 @@ TAKE_OPTION(age)
 	return 0;
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row view_rows[] = {
 	{"tree", .flag = offsetof(struct report_config, table.tree),
 	 .help = "who holds memory and, below each, who called it",

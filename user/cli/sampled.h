@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Traces one process for a while, for commands that need live blocks whose stacks are known. The
- * limits on cost are record's defaults. Samples are closer than record's. */
+ * limits on cost are record's defaults. The sampling interval is shorter than record's. */
 #ifndef MEMTRACE_CLI_SAMPLED_H
 #define MEMTRACE_CLI_SAMPLED_H
 

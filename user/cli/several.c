@@ -7,8 +7,8 @@
 #include "cli/names.h"
 #include "decode/decode.h"
 
-/* Limit for the memory of all profiles together. A single profile may need a good part of it.
- * Comparing two profiles takes as much memory again. */
+/* Limit for the memory of all profiles together. A single profile may need a large part of this
+ * memory. Comparing two profiles takes as much memory again as the two profiles. */
 #define MAX_BYTES (2ULL << 30)
 
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,

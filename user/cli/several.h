@@ -19,13 +19,13 @@ struct profiles {
 };
 
 /* Reads n >= 0 files, one after the other. fetching: how to fetch files whose names are URLs; NULL:
- * URLs are names of files. 0, or an exit status after a complaint. */
+ * a URL counts as the name of a file. 0, or an exit status after a complaint. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,
 		   const struct fetch_options *fetching);
 
-/* Complains of an error of all profiles together, and names the first and the last file. The texts
- * of err refer to files by number, from 1. rc is the error if err has none. Returns an exit
- * status. */
+/* Complains of an error that concerns all profiles together, and names the first and the last file.
+ * The texts of err refer to files by number, from 1. rc is the error if err has none. Returns an
+ * exit status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Snapshots are profiles written during the tracing. These functions decide when snapshots are
- * written, and their names. Only arithmetic. */
+ * written, and how they are named. They only compute, and write nothing. */
 #ifndef MEMTRACE_CLI_SNAPSHOTS_H
 #define MEMTRACE_CLI_SNAPSHOTS_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SNAPSHOT_RISE 1.05 /* a peak this many times the last one counts as new */
+#define SNAPSHOT_RISE 1.05 /* a peak counts as new if it is this many times the last peak */
 
 struct snapshots {
 	double every_s;	      /* seconds between snapshots; 0: not by time */

@@ -38,7 +38,7 @@ struct supervisor {
 	double watchdog_s, watchdog_at_s;
 	bool started; /* the child has said that it has started */
 	bool ending, renewing;
-	bool on_trial;	  /* no child has started with the configuration in force */
+	bool on_trial;	  /* no child with the configuration in force has started yet */
 	bool check_again; /* a check was asked for during a check */
 	bool ever_started;
 };
@@ -226,8 +226,8 @@ static void read_alive(struct supervisor *s)
 	s->alive_at_s = clock__monotonic_s();
 }
 
-/* Tells the service manager that the service works. While no child has to work, only the supervisor
- * itself could hang. A child that does not end is killed in time. */
+/* Tells the service manager that the service works. Without a child, only the supervisor itself
+ * could hang. A child that should end and hangs is killed in time, so it also counts as working. */
 static void feed_watchdog(struct supervisor *s)
 {
 	double now = clock__monotonic_s();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A service whose work is done by a child, again and again. The child gives up privileges for good,
- * so it cannot start anew with another configuration. The parent keeps its privileges, and only
- * waits for signals and for the child. */
+/* A service whose work is done by child processes, one after the other. A child gives up privileges
+ * for good, so it cannot start anew with another configuration. The parent keeps its privileges,
+ * and only waits for signals and for its child. */
 #ifndef MEMTRACE_CLI_SUPERVISE_H
 #define MEMTRACE_CLI_SUPERVISE_H
 

@@ -28,15 +28,15 @@ static SCREEN *screen;
 
 /* ncurses waits until the terminal has read all output, but perhaps nobody reads (Ctrl-S, a hung
  * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. While
- * part of a frame is left, no other frame is made. So the screen is as ncurses believes it to be
- * when that part has been sent. */
+ * part of a frame is left, no other frame is made. So when that part has been sent, the screen is
+ * as ncurses believes it to be. */
 static struct {
 	int tty;    /* the original standard output */
 	int to;	    /* descriptor of the same terminal that does not block */
 	int memory; /* a file in memory, which ncurses writes to */
 	char *left;
 	size_t n;
-	WINDOW *keys; /* a pad to read keys from: reading from a window would also write */
+	WINDOW *keys; /* a pad to read keys from: reading from a window would also draw it */
 	bool skipped; /* a frame was skipped, and there may be no later one */
 } out = {-1, -1, -1, NULL, 0, NULL, false};
 
@@ -209,7 +209,7 @@ void terminal__close(void)
 	end_frame();
 	for (int i = 0; i < LEAVE_MS && !push(); i++)
 		usleep(1000);
-	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not do it */
+	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not restore them */
 	delscreen(screen);
 	screen = NULL;
 }

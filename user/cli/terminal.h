@@ -12,8 +12,8 @@
 #include "cli/top_view.h"
 
 /* Can standard input and output be a screen? Changes nothing. Call this before capabilities are
- * given up: it opens the terminal anew, which may be another user's (sudo's). 0 or negative errno
- * with err. */
+ * given up: it opens the terminal anew, and the terminal may belong to another user (sudo's). 0 or
+ * negative errno with err. */
 int terminal__check(struct error *err);
 
 /* Takes over the screen until terminal__close() or exit(). 0 or negative errno with err. Catches

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: shows which stacks hold memory, and updates the screen as they change. The session
- * is the same as record's. top_view.h makes the screen's text, and terminal.h shows it. This file
- * is the loop between these three. */
+/* memtrace top: shows which stacks hold memory, and keeps the screen up to date. The session is the
+ * same as that of memtrace record. top_view.h makes the screen's text, and terminal.h shows it.
+ * This file is the loop between these three. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -255,8 +255,8 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 	return false;
 }
 
-/* Runs until the user, a signal or the duration ends it. waiting: the signals blocked during the
- * wait. */
+/* Runs until the user quits, a signal comes, or the duration is over. waiting: the signals blocked
+ * during the wait. */
 static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 {
 	double start = clock__monotonic_s(), delay = run->config->delay_s,

@@ -224,9 +224,9 @@ static int fill_cells(struct cells *cells, const struct row *row)
 
 static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
-/* Chooses the columns that fit. The column that rows are sorted by is always shown. Its interval is
- * shown if part of the names can be read beside it. Other columns are shown while the names have a
- * third of the line. */
+/* Chooses the columns that fit. The column that rows are sorted by is always shown. The interval of
+ * this column is shown if enough of the names can still be read. Each other column, except pid and
+ * command, is shown only if a third of the line (60 columns at most) is left for the names. */
 static void choose_columns(const struct top_view *view, struct grid *grid, size_t width)
 {
 	enum column sort = sort_columns[view->sort];
@@ -362,7 +362,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 	return rc;
 }
 
-/* Adds one name, shortened in the middle. */
+/* Adds one name. A name that is too long is shortened in the middle. */
 static int put_indented(struct text *text, int indent, const char *name, size_t width)
 {
 	size_t room = width > (size_t)indent + 2 ? width - (size_t)indent : 2;
@@ -620,8 +620,8 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 	return rc;
 }
 
-/* Draws the contradictions within the processes on the screen: a line each, as far as there is
- * room. */
+/* Draws the contradictions within the processes on the screen: one line for each, as long as there
+ * is room. */
 static int draw_findings(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	int rc = 0;

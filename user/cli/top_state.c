@@ -25,8 +25,8 @@ void top_processes__free(struct process *processes, size_t n)
 	free(processes);
 }
 
-/* Hashes the key of a stack by FNV-1a. A target that makes two of its stacks collide only confuses
- * its own rates. */
+/* Hashes the key of a stack by FNV-1a. A target could make two of its stacks collide, but would
+ * only confuse its own rates. */
 static uint64_t mark_id(const struct profile *profile, const char *key)
 {
 	uint64_t hash =
@@ -75,8 +75,8 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Returns the interval of a rate. There is none for windows: how much windows differ from each
- * other is not known here. */
+/* Returns the interval of a rate. For windows there is no interval, because it is not known here
+ * how much windows differ from each other. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -84,7 +84,7 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* nothing was sampled: the high end is that for no samples */
+	if (!(bytes > 0)) /* nothing was sampled: the upper end is the one for 0 samples */
 		return (struct interval){0,
 					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
@@ -100,11 +100,11 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Returns the growth that is shown while the profile has none yet, or if it never gets one. Live
- * memory was allocated since the start, so it has grown from 0. The growth gets no interval: memory
- * that only fills up at first must not be shown as surely growing. (Live bytes from windows
- * estimate all that a process holds. The process may have held as much before the run, so no growth
- * follows from them.) */
+/* Returns the growth that is shown as long as the profile itself has no growth, perhaps for the
+ * whole run. Live memory was allocated since the start, so it has grown from 0. The growth gets no
+ * interval: memory that only fills up at first must not be shown as surely growing. (Live bytes
+ * from windows estimate all that a process holds. The process may have held as much before the run,
+ * so no growth follows from them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))

@@ -78,7 +78,7 @@ struct top_view;
 struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
-/* Sets whether stacks begin with the frames of the runtime. Without a call, they do not. */
+/* Sets whether stacks begin with the frames of the runtime. By default they do not. */
 void top_view__show_runtime(struct top_view *view, bool show);
 
 /* Gives the view the profiles of this moment, elapsed_s after the start, sorted and symbolized. The

@@ -12,12 +12,13 @@
 
 #define LEAKS_INTERVAL (64 << 10) /* finer, because a slow leak grows little in half a minute */
 /* On a slow machine, windows cover half a percent of the time of a process that does little but
- * allocate. Of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
- * Continuous tracing uses a coarser interval if that avoids windows. */
+ * allocate. Of a leak that fills 64 MiB, such windows see 320 KiB, which is 20 samples at this
+ * interval. If a coarser interval avoids windows, the process is traced continuously with that
+ * interval. */
 #define VICTIMS_INTERVAL (16 << 10)
 /* --heap needs many known blocks, also small ones. If so many samples cost too much, the session
- * makes the interval coarser. Only if that is not enough are there windows, in which fewer blocks
- * are known to live. A command that memtrace starts has no limit of cost. */
+ * makes the interval coarser. If even that is not enough, the process is traced in windows, and
+ * fewer blocks are known to live. A command that memtrace starts has no limit of cost. */
 #define HEAP_INTERVAL	      512
 #define HEAP_COMMAND_INTERVAL (16 << 10)
 
@@ -25,8 +26,8 @@ void trace_config__init(struct trace_config *c)
 {
 	*c = (struct trace_config){
 		.what = WHAT_HEAP,
-		/* docs/overhead.md: windows at 1 % affect less than one request of a server in a
-		 * hundred; at 5 % the 99th percentile of its request times rises by half */
+		/* docs/overhead.md: windows at 1 % affect less than one in a hundred of a server's
+		 * requests. At 5 % the 99th percentile of the request times rises by half. */
 		.max_overhead = 0.01,
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
@@ -208,7 +209,8 @@ TAKE_OPTION(interval)
 			  &c->capture.interval);
 }
 
-/* A limit that the user sets is for all costs of tracing, so it replaces both limits. */
+/* A limit that the user sets holds for windows and for continuous tracing, so it replaces both
+ * limits. */
 TAKE_OPTION(max_overhead)
 {
 	struct trace_config *c = config;
@@ -310,8 +312,8 @@ TAKE_OPTION(output)
 		return 0;
 	}
 	c->output = value;
-	/* For a directory "memtrace" is added. Otherwise file names would begin with the dot that
-	 * follows. */
+	/* For a directory, the name "memtrace" is added. Otherwise file names would begin with the
+	 * dot that follows. */
 	if (value[strlen(value) - 1] == '/') {
 		if (asprintf(&path, "%smemtrace", value) < 0)
 			return no_memory();
@@ -348,7 +350,7 @@ TAKE_OPTION(window_period)
 	return 0;
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 const struct option_row trace_target_rows[] = {
 	{.name = "pid",
 	 .letter = 'p',
@@ -613,7 +615,8 @@ void say_refused(const struct session *s, size_t *told)
 	const struct capture_refusal *refusals = session__refusals(s, &n);
 
 	/* With probes in all processes there is nearly always some Python process whose pool cannot
-	 * be probed. Nobody asked for this process, and its profile says what is missing. */
+	 * be probed. Nobody asked for this process, and its profile says what is missing, so there
+	 * is no complaint. */
 	for (; *told < n; ++*told)
 		if (refusals[*told].pid || !alloc_family__is_pool(refusals[*told].family))
 			complain("%s", refusals[*told].text);

@@ -60,8 +60,8 @@ int trace_config__settle(struct trace_config *config, const char *command, bool 
 /* Makes the session's options, which point into config. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of what a started session cannot do: names the functions of --alloc and --free whose
- * file is not mapped yet, and says if there are no return probes. */
+/* Complains of what a started session cannot do. Names the functions of --alloc and --free whose
+ * file is not mapped yet. Says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, except the first *told ones, which were reported
@@ -76,7 +76,7 @@ struct withdrawn_told {
 };
 /* Complains of the times without probes that were not reported yet. */
 void say_withdrawn(const struct session *session, struct withdrawn_told *told);
-/* Complains that the session is not guarded, so that it has to end. Returns EXIT_FAILED. */
+/* Complains that the session is not guarded and therefore has to end. Returns EXIT_FAILED. */
 int say_unguarded(void);
 
 /* --- the files --- */

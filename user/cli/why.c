@@ -149,7 +149,7 @@ TAKE_OPTION(format)
 	return take_drawn_format(command, "paths", value, &c->format);
 }
 
-/* clang-format off: a row reads as a sentence */
+/* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row what_rows[] = {
 	{.name = "pid",
 	 .letter = 'p',

@@ -15,23 +15,25 @@
 
 struct why_makers;
 
-/* Makes a report with one row for each path of `why`, in their order. why_report__merge() merges
- * equal rows. makers: names the functions that allocated the blocks on the paths; NULL: they are
- * not known. It must outlive the report. Free ret with why_report__clear(). 0 or -ENOMEM. */
+/* Makes a report with one row for each path of `why`, in the order of the paths.
+ * why_report__merge() merges equal rows. makers: names the functions that allocated the blocks on
+ * the paths; NULL: they are not known. makers must outlive the report. Free ret with
+ * why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, const struct why_makers *makers,
 		     struct why_report *ret);
 
 /* --- why_makers.c --- */
 
-/* Takes the functions that allocated the sampled blocks of a profile that live, as the first names
- * of its stacks (encode/where.h). The profile must have blocks (struct profile_site.blocks), and
- * may be freed afterwards. Free *ret with why_makers__free(). 0 or -ENOMEM. */
+/* Takes the functions that allocated the live sampled blocks of a profile. These functions are the
+ * first names of the stacks (encode/where.h). The profile must have blocks (struct
+ * profile_site.blocks), and may be freed afterwards. Free *ret with why_makers__free(). 0 or
+ * -ENOMEM. */
 int why_makers__new(const struct profile *profile, struct why_makers **ret);
 void why_makers__free(struct why_makers *makers);
 
 /* Returns the function that allocated the block of `size` usable bytes at `addr`; owned by makers.
- * NULL: tracing did not sample it, or it sampled several at this address, of different
- * functions. */
+ * NULL: tracing did not sample the block, or sampled several blocks at this address, which
+ * different functions allocated. */
 const char *why_makers__find(const struct why_makers *makers, uint64_t addr, uint64_t size);
 
 /* --- why_stack.c --- */

@@ -113,7 +113,7 @@ static char *name_data(struct variables *variables, uint64_t addr, uint64_t *ret
 	return name;
 }
 
-/* What names the roots of a process. */
+/* The data from which the roots of a process get their names. */
 struct root_names {
 	pid_t pid;
 	const struct maps *maps;
@@ -121,7 +121,7 @@ struct root_names {
 	struct thread_names *threads;
 };
 
-/* Names a word in thread-local memory. 0; -ENOENT: it is none; -ENOMEM. */
+/* Names a word in thread-local memory. 0; -ENOENT: addr is elsewhere; -ENOMEM. */
 static int name_thread_local(const struct root_names *names, uint64_t addr, struct why_row *row)
 {
 	struct variable v;
@@ -168,8 +168,8 @@ static int name_root(const struct root_names *names, const struct path *path, st
 	static const char *const kinds[ROOT_KINDS] = {"global", "memory", "stack", "register"};
 	const struct root_word *root = &path->root;
 	const struct map_entry *entry = maps__find(names->maps, root->addr);
-	/* Thread-local memory may begin right behind a file's data, and then seems to belong to
-	 * it. */
+	/* Thread-local memory may begin right behind a file's data, and then seems to belong to the
+	 * file. */
 	int err = root->kind == ROOT_REGISTER ? -ENOENT : name_thread_local(names, root->addr, row);
 
 	if (err != -ENOENT)

@@ -40,7 +40,7 @@ struct stacks {
 };
 
 /* Returns how many names at the beginning of the line are the same as in the previous line.
- * *ret_start is where the line's first other name begins. */
+ * *ret_start is where the first name that differs begins. */
 static size_t count_shared(const struct stacks *last, const char *text, size_t len,
 			   size_t *ret_start)
 {
@@ -110,7 +110,7 @@ int decode_collapsed(const struct input *in, struct draft *draft)
 	}
 	if (!rc && !draft->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* a number that was cut in the middle would look like a whole one */
+	/* without the last newline, the last number may be cut, and look like a whole one */
 	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");

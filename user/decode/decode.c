@@ -19,8 +19,8 @@
 #include "profile/pprof.h"
 
 #define LOOK_AT 65536 /* the first bytes of a file, which tell text from binary */
-/* The kernel gives only tids below this. Threads with an impossible tid get numbers from this
- * on. */
+/* The kernel gives only tids below this number. Threads with an impossible tid get tids from this
+ * number on. */
 #define FIRST_OWN_TID (1u << 31)
 /* size of a slot in the look-up tables that a profile is built with; half of the slots stay
  * empty */

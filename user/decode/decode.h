@@ -14,13 +14,15 @@
 
 /* Reads the file called path ("-": standard input). The format is found by the file's content:
  *
- * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h describes,
- *   and other heap profilers' with inuse_space or space. Files of other profilers have no
- *   variance, so it is computed. The computation assumes that the profiler sampled by the file's
- *   period, and that all blocks of a pprof sample have its mean size.
- * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or after a section
- *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are scaled up as jeprof
- *   does it (encode/encode.h), and the variance is computed as above.
+ * - pprof (profile.proto), gzipped or not: files of memtrace, with all that profile/pprof.h
+ *   describes, and files of other heap profilers that have inuse_space or space. Files of other
+ *   profilers have no variance, so the variance is computed. The computation assumes that the
+ *   profiler sampled by the file's period, and that all blocks of a pprof sample have the sample's
+ *   mean size.
+ * - heap_v2 of memtrace and jemalloc, with or without the lines of threads, with or without a
+ *   section of symbols ("--- symbol") before the stacks; and the one-line form of gperftools.
+ *   Numbers are scaled up as jeprof does it (encode/encode.h), and the variance is computed as
+ *   above.
  * - collapsed: live bytes by names, and nothing else. no_objects and leaf_holds are set, and
  *   interval_bytes is 0.
  *

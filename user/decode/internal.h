@@ -18,7 +18,7 @@
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
 /* No real profile comes near any of these limits. They limit the memory that a file can make
- * memtrace use to some 2 GB. This includes the tables that exist only while the file is read. */
+ * memtrace use to some 2 GB. The 2 GB include the tables that exist only while the file is read. */
 struct decode_limits {
 	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
 			     * locations ... */
@@ -114,8 +114,8 @@ int draft__held(struct draft *draft, size_t site, size_t thread, double objects,
 /* Adds a copy of the mapping. 0; -EFBIG; -ENOMEM. */
 int draft__mapping(struct draft *draft, const struct profile_mapping *mapping);
 
-/* Counts one allocation of so many bytes, with the allocator's overhead, before it is made. 0 or
- * -EFBIG. */
+/* Counts the memory of one allocation of `bytes` bytes, with the allocator's overhead. Call it
+ * before the allocation is made. 0 or -EFBIG. */
 int draft__take(struct draft *draft, size_t bytes);
 
 /* Names a location by path and offset ("libc.so.6+0x1234"). Without a path, off is the address,

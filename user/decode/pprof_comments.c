@@ -12,7 +12,7 @@
 #define MAX_COUNTERS 1000
 
 #define SEEN_WHAT  (1ULL << 63)
-#define OLD_FAULTS "growth" /* the word for faults in files of older versions */
+#define OLD_FAULTS "growth" /* older versions wrote this word for faults */
 
 /* The next two functions find the values of COMMENT_WHAT and COMMENT_MODE. */
 
@@ -131,7 +131,7 @@ static const char *behind(const char *key, const char *word)
 }
 
 /* Uses a comment if it is one of memtrace's. A value that is set already stays, so a merged profile
- * has the values of its first part. */
+ * has the values of the first profile in it. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;
@@ -174,7 +174,8 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	return 0;
 }
 
-/* Is this the comment that memtrace writes into each of its files, and no other program writes? */
+/* Is this the comment that memtrace writes into each of its files, and that no other program
+ * writes? */
 static bool is_own(const struct pprof_file *file, uint64_t comment)
 {
 	char line[64];

@@ -20,8 +20,8 @@ struct names {
 	size_t n_lines;		    /* lines of locations read so far */
 };
 
-/* Returns why a frame has no name. In memtrace's files the system name of its function is the
- * reason. */
+/* Returns why a frame has no name. In memtrace's files the system name of the frame's function is
+ * the reason. */
 static enum unresolved_reason reason_of(const struct pprof_file *file, uint64_t system_name)
 {
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX; i++) {
@@ -187,7 +187,7 @@ static int name_by_file(const struct names *names, const struct pprof_location *
 	return rc == -EFBIG ? pprof_file__too_much(file, from->message.pos) : rc;
 }
 
-/* Names the profile's locations. They and `order` both ascend by address. */
+/* Names the profile's locations. The locations and `order` both ascend by address. */
 static int name_locations(struct names *names)
 {
 	struct profile *profile = names->file->draft->profile;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to user/decode: the parts of the reader of pprof, each in a file of the same name. The
  * messages of a file refer to each other by number and may come in any order. So the tables are
- * read first (pprof_file), then the comments, which describe the whole (pprof_comments), then
- * mappings and locations (pprof_places), then the samples, which refer to locations
- * (pprof_samples). Last come memtrace's own fields (pprof_own) and the names of the locations that
- * are in the profile (pprof_names).
+ * read first (pprof_file). Then come the comments, which describe the whole profile
+ * (pprof_comments), then mappings and locations (pprof_places), then the samples, which refer to
+ * locations (pprof_samples). Last come memtrace's own fields (pprof_own) and the names of the
+ * locations that are in the profile (pprof_names).
  *
  * Functions that return int return 0, or negative errno as decode_pprof() does. Memory is allocated
  * for entries that the file really contains, never for a size that it states. */
@@ -58,8 +58,8 @@ void pprof_file__clear(struct pprof_file *file);
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
-/* Returns the string with that number, cut at a NUL and to MAX_NAME_BYTES. If there is none, the
- * result is empty and its pos is NULL. */
+/* Returns the string with that number, cut at a NUL and to MAX_NAME_BYTES. If there is no such
+ * string, the result is empty and its pos is NULL. */
 struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
 bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
 
@@ -158,7 +158,8 @@ int pprof_own__take_reals(const struct pprof_file *file, const struct field *fie
 
 /* --- pprof_why --- */
 
-/* The first reads OWN_STACK_WHY into the site, the second PROFILE_OWN_WHY into the profile. */
+/* pprof_why__set_site() reads OWN_STACK_WHY into the site, pprof_why__read() reads PROFILE_OWN_WHY
+ * into the profile. */
 int pprof_why__set_site(const struct pprof_file *file, const struct field *field,
 			struct profile_site *site);
 int pprof_why__read(const struct pprof_file *file, const struct field *field);

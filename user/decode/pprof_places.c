@@ -139,8 +139,9 @@ static int by_addr(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each location gets an address that no other location has. This is its address in the file, if
- * that is usable and not taken yet. Otherwise it is an address from PROFILE_NO_ADDR on. */
+/* Each location gets an address that no other location has. If the location's address in the file
+ * is usable and not taken yet, the location keeps this address. Otherwise it gets an address from
+ * PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {
 	size_t n = file->locations.n;

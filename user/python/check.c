@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Before CPython 3.11 no variable tells the version. But a type declares those of its objects'
- * fields that Python code may read, each with its name and offset. So the types in the process show
+/* Before CPython 3.11 no variable tells the version. But each type declares the fields of its
+ * objects that Python code may read, with their names and offsets. So the types in the process show
  * whether a layout is right. */
 #include "python/python.h"
 

@@ -11,8 +11,8 @@
 #include "elf/image.h"
 #include "proc/memory.h"
 
-/* _PyEval_EvalFrameDefault has 40 to 90 KB. To decode more would keep the tracer from its probes
- * for too long. */
+/* _PyEval_EvalFrameDefault has 40 to 90 KB. Decoding more code would take too long: meanwhile the
+ * tracer does not look after its probes. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
 #define BEHIND_TARGET  128 /* bytes behind the highest branch target that belong to the cold part */
@@ -173,7 +173,7 @@ static int file_of(struct python_files *files, const struct map_entry *entry,
 
 /* --- processes --- */
 
-/* Finds the layout for the version of the file in this process. 0, or an error as of
+/* Finds the layout for the version of the file in this process. 0, or an error of
  * python_layout__check(). */
 static int find_layout(pid_t pid, const struct python_file *file, uint64_t bias,
 		       const struct python_layout **ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CPython in another process: where its interpreter is, and what its code objects are called. All
- * that is read from that process may be forged. So each read has a deadline (proc/memory.h), each
- * length a limit, and an object counts only if its type is that of code objects. */
+ * that is read from that process may be forged. So each read has a deadline (proc/memory.h), and
+ * each length has a limit. An object counts as a code object only if it has their type. */
 #ifndef MEMTRACE_PYTHON_PYTHON_H
 #define MEMTRACE_PYTHON_PYTHON_H
 
@@ -20,7 +20,7 @@ enum python_lines {
 	PYTHON_LINE_STEPS,  /* up to 3.9 */
 };
 
-/* A field that a type has declared to the interpreter itself (PyMemberDef). */
+/* A field that a type itself has declared to the interpreter (PyMemberDef). */
 struct python_member {
 	const char *name;
 	uint16_t off;
@@ -45,18 +45,18 @@ struct python_layout {
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
 	/* in _PyInterpreterFrame, or in PyFrameObject. One native frame interprets several frames
-	 * of Python. last: a byte that has the value last_value in the last one of these.
+	 * of Python. last: a byte that has the value last_value in the last of these frames.
 	 * last_is_empty: this last frame belongs to no function. depth: a byte that is 0xff if the
 	 * frame has called native code, not Python; if `depth` itself is 0, `last` alone decides */
 	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
-	uint8_t frame_bytes; /* so many bytes are read of a frame */
+	uint8_t frame_bytes; /* number of bytes that are read of a frame */
 	/* f_lasti of PyFrameObject, shifted right by index_shift, is the number of the
 	 * instruction */
 	uint8_t index_shift;
 	/* in PyCodeObject: the first instruction (instructions), or the pointer to the bytes object
-	 * that holds the instructions (code_bytes). The other one is 0 */
+	 * that holds the instructions (code_bytes). The unused one of the two is 0 */
 	uint16_t instructions, code_bytes;
 	uint16_t file, name, first_line, lines;
 	enum python_lines lines_kind;

@@ -44,10 +44,11 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
-	if (task->gentle_s > 0 || task->max_share > 0) /* makes calls that the sandbox forbids */
+	/* before the filter, because gentle__begin() makes calls that the sandbox forbids */
+	if (task->gentle_s > 0 || task->max_share > 0)
 		gentle__begin(task->gentle_s, task->max_share);
-	/* The limit of address space includes the size of the files, because they may be mapped
-	 * whole, which costs no memory. */
+	/* The files may be mapped whole, which costs no memory. So the limit of address space
+	 * includes their size. */
 	if (sandbox__seal((unsigned int)fmin(fmax(most_cpu_s(task), 0), MAX_CPU_S) + 1,
 			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +
 				  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),

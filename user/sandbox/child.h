@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child process that works on a hostile file in the sandbox (sandbox.h): it calls a library that
- * reads ELF files, or scans another process's memory (heap/scan.h). The parent gets only bytes and
- * the exit status from the child, and trusts none of the bytes. */
+/* A child process that works on a hostile file in the sandbox (sandbox.h). It calls a library that
+ * reads ELF files, or it scans another process's memory (heap/scan.h). The parent gets only bytes
+ * and the exit status from the child, and trusts none of the bytes. */
 #ifndef MEMTRACE_SANDBOX_CHILD_H
 #define MEMTRACE_SANDBOX_CHILD_H
 
@@ -48,7 +48,7 @@ struct child; /* opaque */
  * max_share allows. 0, -ENOMEM, or the error of fork or pipe. */
 int child__start(const struct child_task *task, struct child **ret);
 
-/* Returns the stream of what the child writes. The child owns it. */
+/* Returns the stream of what the child writes. `child` owns the stream. */
 struct stream *child__stream(struct child *child);
 
 /* Kills the child, if it has not ended by itself, and frees it. 0: the child reports success;

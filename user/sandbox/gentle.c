@@ -94,7 +94,7 @@ void gentle__begin(double for_s, double max_share)
 {
 	struct gentle_times now;
 
-	/* Without this, each sleep takes 50 us longer. A failure has no other effect. */
+	/* Without this call, each sleep takes 50 us longer. A failure has no other effect. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	here.delay_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	now = read_clocks();

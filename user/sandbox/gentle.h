@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keeps a child that computes for seconds from being felt on a busy machine.
+/* Keeps a child that computes for seconds from slowing other processes on a busy machine.
  *
  * If a child computes on a CPU that another process needs, the scheduler gives half of the CPU to
- * each of them, and one waits for the other for up to several ms at a time. Low priorities (nice,
+ * each of them. Each then waits for the other for up to several ms at a time. Low priorities (nice,
  * SCHED_IDLE) count only within one cgroup or session. A service and the shell from which memtrace
- * runs are mostly in different ones. Where preemption is lazy, a process that wakes up waits for
- * the next tick of the clock, whatever the priorities are, as long as the child makes no system
- * call.
+ * runs are mostly in different cgroups and sessions. Where preemption is lazy, a process that wakes
+ * up waits for the next tick of the clock, or for the child's next system call, whatever the
+ * priorities are.
  *
  * So the child leaves the CPU by itself. After each GENTLE_BURST_NS it offers the CPU to processes
  * that wait (sched_yield()). An offer does not reach other cgroups, so now and then the child
  * sleeps for a moment. If the child has to wait for the CPU, other processes need this CPU. From
- * then on it sleeps after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends
- * when it has not had to wait in GENTLE_CALM bursts in a row. So other processes wait for little
- * more than a burst at a time. On idle CPUs the child runs at nearly full speed. If the user limits
- * the child's share of a CPU, the child also sleeps as long as this share requires, on idle CPUs,
- * too.
+ * then on the child sleeps after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU.
+ * These sleeps end when the child has not had to wait in GENTLE_CALM bursts in a row. So other
+ * processes wait for little more than a burst at a time. On idle CPUs the child runs at nearly full
+ * speed. If the user limits the child's share of a CPU, the child also sleeps as long as this share
+ * requires, on idle CPUs, too.
  *
- * How long the child has waited for the CPU is what the kernel counts as its run delay: the time
- * for which it was ready to run and did not run. The clocks cannot tell: a child that reads the
- * memory of a process also waits for the lock that this process holds while its mappings change,
- * and leaves the CPU meanwhile. */
+ * The child's waiting time is its run delay, which the kernel counts: the time for which the child
+ * was ready to run and did not run. The clocks cannot tell this time. A child that reads the memory
+ * of a process also leaves the CPU while it waits for a lock: the process holds this lock while its
+ * mappings change. */
 #ifndef MEMTRACE_SANDBOX_GENTLE_H
 #define MEMTRACE_SANDBOX_GENTLE_H
 
@@ -31,8 +31,8 @@
 #define GENTLE_NAP_NS	10000	/* the shortest sleep; a shorter one may end before it begins */
 #define GENTLE_SHARE	5
 #define GENTLE_CALM	20
-/* A longer wait in a burst and the break before it means that others need the CPU. The kernel's own
- * threads may cause shorter waits. */
+/* If the child waits longer than this during a burst and the break before it, other processes need
+ * the CPU. The kernel's own threads may cause shorter waits. */
 #define GENTLE_WAIT_NS 50000
 
 /* The clocks of a child, ns. */

@@ -39,8 +39,8 @@
 #endif
 
 #define BEGIN_MS 1000 /* how long to wait until the child begins to close descriptors */
-/* how long to wait until it has closed them; closing takes long, if the parent closed the same
- * ones */
+/* how long to wait until the child has closed its descriptors; closing takes long if the parent
+ * closed the same descriptors */
 #define CLOSE_MS 10000
 #define LOOK_US	 200
 

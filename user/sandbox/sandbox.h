@@ -16,10 +16,10 @@
 #define SANDBOX_NOBODY	 65534 /* user and group */
 
 /* Like fork__blocked(), for a child that calls sandbox__leave(). Returns in the parent when the
- * child has closed the copies of all descriptors of probes that it got by the fork. Otherwise a
- * probe that the parent closes would stay in place until the child closes its copy. A child that
- * does not begin to close them within a second, because it is stopped or gets no CPU, is killed.
- * The result is then -1 with ETIMEDOUT. */
+ * child has closed its copies of all descriptors of probes. Otherwise a probe that the parent
+ * closes would stay in place until the child closes its copy. A child that does not begin to close
+ * them within a second, because it is stopped or gets no CPU, is killed. The result is then -1 with
+ * ETIMEDOUT. */
 pid_t sandbox__fork(void);
 
 /* First step. Descriptor fds[i] becomes SANDBOX_FIRST_FD + i, for 0 <= i < n. Descriptors 0 to 2

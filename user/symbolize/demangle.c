@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libiberty does the work. The names come from the target, so two dangers remain: deep recursion,
- * and output that doubles with every few characters of input (substitutions and back references).
- * Against recursion, libiberty's own limit stays on. Against large output, a callback takes the
- * output, and leaves libiberty by longjmp as soon as the output is longer than NAME_MAX_BYTES. With
- * a callback, both demanglers keep their memory on the stack, so the longjmp leaks nothing. The
- * exception is an identifier in Rust's punycode: libiberty frees its memory only after the callback
- * has returned. So the callback returns when it gets such an identifier, and leaves libiberty at
- * the next piece of output. The next piece is ASCII, because there is an ASCII piece between any
- * two punycode identifiers. */
+/* libiberty demangles the names. The names come from the target, so there are two dangers: deep
+ * recursion, and output that doubles with every few characters of input (substitutions and back
+ * references). Against recursion, libiberty's own limit stays on. Against large output, a callback
+ * takes the output, and leaves libiberty by longjmp as soon as the output is longer than
+ * NAME_MAX_BYTES. With a callback, both demanglers keep their memory on the stack, so the longjmp
+ * leaks nothing. The exception is an identifier in Rust's punycode: libiberty frees its memory only
+ * after the callback has returned. So the callback returns when it gets such an identifier, and
+ * leaves libiberty at the next piece of output. The next piece is ASCII, because there is an ASCII
+ * piece between any two punycode identifiers. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>

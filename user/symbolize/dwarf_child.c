@@ -2,7 +2,7 @@
 /* The parent asks about some addresses. The child first goes through the ranges of all compile
  * units, and keeps the units that hold one of these addresses. .debug_aranges is not used, because
  * clang writes none. Then the child walks the DIEs of each kept unit, and descends only into DIEs
- * that hold one of the addresses. If this finds no function for some address, a second walk
+ * that hold one of the addresses. If this walk finds no function for some address, a second walk
  * descends into all DIEs. */
 #include "symbolize/dwarf_child.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The lines are painted onto the addresses from the last line to the first. Each line is painted
- * only where nothing is painted yet. The sorted starts and ends of all lines cut the addresses into
- * stretches. Once a stretch is painted, it is skipped in one step (disjoint sets with path
- * halving). So painting is never more work than sorting the lines, however they overlap. */
+/* The file's lines are painted onto the address space, from the last line to the first. Each line
+ * is painted only where nothing is painted yet. The sorted starts and ends of all lines cut the
+ * addresses into stretches. Once a stretch is painted, it is skipped in one step (disjoint sets
+ * with path halving). So painting is never more work than sorting the lines, however they
+ * overlap. */
 #include "symbolize/perf_map.h"
 
 #include <errno.h>

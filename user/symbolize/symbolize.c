@@ -244,7 +244,7 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	if (function) {
 		name = readable(symbolizer, function);
 	} else if (jit && !ret_place->binary && perf_map__find(jit, addr, NULL)) {
-		/* this is so also for a JIT that maps its code from a file of its own */
+		/* also for a JIT that maps its code from a file of its own */
 		name = strdup(perf_map__find(jit, addr, NULL));
 		reason = UNRESOLVED_NAMED;
 	} else if (mapping) {
@@ -343,7 +343,7 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* Asks a binary's DWARF about addresses about which it was not asked before. Adds 1 to *failed when
+/* Asks a binary's DWARF about addresses for which there is no answer yet. Adds 1 to *failed when
  * the debug information cannot be used. 0 or -ENOMEM. */
 static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
 	       size_t n, uint64_t *failed)

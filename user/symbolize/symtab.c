@@ -19,7 +19,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-/* names that are checked between two calls of `waiting`; takes some ms */
+/* names that are checked between two calls of `waiting`; checking them takes some ms */
 #define WAITING_NAMES 100000
 
 struct symtab_test_hooks symtab__test_hooks;

@@ -16,8 +16,8 @@ struct symtab; /* opaque */
 enum symtab_kind {
 	SYMTAB_FUNCTIONS,
 	SYMTAB_VARIABLES,
-	/* thread-local variables. The vaddr of one is its place in the first values (PT_TLS), which
-	 * each thread gets a copy of */
+	/* thread-local variables. The vaddr of such a variable is its place in the first values
+	 * (PT_TLS). Each thread gets a copy of these values */
 	SYMTAB_THREAD_LOCAL,
 	SYMTAB_KINDS
 };
@@ -25,9 +25,9 @@ enum symtab_kind {
 /* Reads the symbols of this kind from the ELF file behind fd. The symbols are those of one .symtab
  * and of .dynsym. The .symtab is the file's own, or else that of its separate debug file behind
  * *debug_fd (-1: none), or else that in .gnu_debugdata. When there is no debug file and
- * DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes a descriptor of the file
- * that the server sent. The caller owns both descriptors. patience_s limits the time for reading;
- * the server's time is not counted. waiting: NULL for none.
+ * DEBUGINFOD_URLS is set, a server is asked for the debug file, and *debug_fd becomes a descriptor
+ * of the file that the server sent. The caller owns both descriptors. patience_s limits the time
+ * for reading; the server's time is not counted. waiting: NULL for none.
  *
  * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent nonsense,
  * so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is
@@ -39,10 +39,10 @@ void symtab__free(struct symtab *symtab);
 
 /* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a size
  * covers the addresses up to the next symbol, within its section. Of several symbols at one
- * address, one is chosen by these rules, the first one first: with a size, not local, without
- * leading underscores, global over weak, the shortest name, the first name in strcmp order, the
- * symbol that ends first. The name has 1 to NAME_MAX_BYTES printable bytes and is owned by the
- * symtab. *ret_start (may be NULL): where the function or variable begins, at or before vaddr. */
+ * address, one is chosen by these rules, in this order: with a size, not local, without leading
+ * underscores, global over weak, the shortest name, the first name in strcmp order, the symbol that
+ * ends first. The name has 1 to NAME_MAX_BYTES printable bytes and is owned by the symtab.
+ * *ret_start (may be NULL): where the function or variable begins, at or before vaddr. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
 /* Does the file have no symbols of this kind at all? */

@@ -366,7 +366,7 @@ static int copy_names(struct content *content, struct raws *raws)
 		at += strlen(at);
 		*at++ = '\0';
 	}
-	/* Versions ("memcpy@@GLIBC_2.14") say nothing about the function. */
+	/* Cuts off versions ("memcpy@@GLIBC_2.14"): they say nothing about the function. */
 	for (char *p = content->names; p < at; p += strlen(p) + 1) {
 		char *version = *p ? strchr(p + 1, '@') : NULL;
 

@@ -2,8 +2,8 @@
 /* The child of symtab__open(), and its messages to the parent. Private to user/symbolize.
  *
  * The stream holds a struct symtab_wire, its ranges and its names. Both ends run the same program
- * on the same machine, so there is no byte order and no version. The child's exit status tells
- * success or failure. */
+ * on the same machine, so the stream has no fixed byte order and no version. The child's exit
+ * status tells success or failure. */
 #ifndef MEMTRACE_SYMBOLIZE_SYMTAB_CHILD_H
 #define MEMTRACE_SYMBOLIZE_SYMTAB_CHILD_H
 
@@ -15,7 +15,7 @@
 
 /* symbols per file, each with at most two ranges; chromium has 3 million symbols */
 #define SYMTAB_MAX_SYMBOLS 10000000
-/* bytes of unpacked .gnu_debugdata; to unpack so many takes 1 s */
+/* bytes of unpacked .gnu_debugdata; unpacking so many takes 1 s */
 #define SYMTAB_MAX_UNPACKED (128u << 20)
 
 struct symtab_wire {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Where a thread's thread-local memory is: on x86-64 below the thread pointer tp. The variables of
  * a file begin at tp less an offset, which is the same for all threads. For the program, the linker
- * has computed it: the size of PT_TLS, rounded up so that the alignment holds (Drepper, "ELF
- * Handling For Thread-Local Storage", variant II). For libraries, the dynamic linker chooses it,
- * and writes it to its struct link_map (l_tls_offset). Where this member is, glibc tells debuggers
- * by a variable of three 32-bit numbers: bits, elements and offset (nptl_db/thread_dbP.h). */
+ * has computed the offset: the size of PT_TLS, rounded up so that the alignment holds (Drepper,
+ * "ELF Handling For Thread-Local Storage", variant II). For libraries, the dynamic linker chooses
+ * the offset, and writes it to its struct link_map (l_tls_offset). glibc tells debuggers where this
+ * member is, in a variable of three 32-bit numbers: bits, elements and offset
+ * (nptl_db/thread_dbP.h). */
 #include "symbolize/thread_names.h"
 
 #include <elf.h>

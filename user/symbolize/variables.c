@@ -24,7 +24,7 @@ struct variables {
 	int root_fd;
 	struct variables_file files[MAX_FILES];
 	size_t n_files;
-	size_t n_beyond; /* look-ups in files that are more than MAX_FILES */
+	size_t n_beyond; /* look-ups in files beyond the first MAX_FILES */
 	size_t n_rows;	 /* of all tables */
 	char *name;	 /* the last name that was returned */
 };

@@ -18,7 +18,8 @@ struct variables_file {
 	uint64_t bias;	       /* the address of a byte minus its vaddr */
 	bool known;	       /* bias is known */
 	bool failed;	       /* the file, or symbols that were needed, could not be read */
-	/* What was needed so far. NULL: could not be read, or, if it was not tried, not needed. */
+	/* The tables that were needed so far. A table is NULL if it could not be read or, if that
+	 * was not tried, was not needed. */
 	struct symtab *symtabs[SYMTAB_KINDS];
 	struct unwind_table *table;
 	bool tried[SYMTAB_KINDS], tried_table;

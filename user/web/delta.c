@@ -13,8 +13,8 @@
 #include "web/gains.h"
 #include "web/store.h"
 
-/* A request waits so much longer than its own seconds, because rounds may be rare: they are
- * costly. */
+/* A request waits this many seconds more than it asks for, because rounds are costly and may be
+ * rare. */
 #define PATIENCE_S 60
 
 struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint64_t now_ns,

@@ -34,9 +34,9 @@ double moment__bytes(const struct moment *m, uint64_t id)
 	return m->complete ? 0 : NAN;
 }
 
-/* Fills in the points of `id`: seconds since the first point, and the bytes that `id` held. Only
- * the moments after the last one at which these bytes are not known are points. Returns the number
- * of points. */
+/* Fills in the points of `id`: seconds since the first point, and the bytes that `id` held. A
+ * moment is a point if these bytes are known at this moment and at all later ones. Returns the
+ * number of points. */
 static size_t points_of(const struct moment *const *moments, size_t n, uint64_t id,
 			double seconds[MOST], double bytes[MOST], uint64_t *ret_begin_ns)
 {

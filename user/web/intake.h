@@ -7,9 +7,9 @@
 
 #include "web/reply.h"
 
-/* Reads the messages that wait at the feed's end fd (agent/feed.h), but not too many at a time.
- * Does not wait for more. Profiles that cannot be stored are counted in the store. false: the
- * tracer has ended, or something other than a message came. */
+/* Reads the messages that wait at fd, the server's end of the feed (agent/feed.h), but not too many
+ * at a time. Does not wait for more. Profiles that cannot be stored are counted in the store.
+ * false: the tracer has ended, or something other than a message came. */
 bool site__take_feed(struct site *site, int fd);
 
 #endif

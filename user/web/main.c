@@ -3,8 +3,8 @@
  * profiles from the tracer (agent/feed.h) and answers requests on the sockets that it is given.
  *
  * usage: memtrace-web N: descriptor 3 is the feed, 4 has the TLS key and token (agent/guard.h), and
- * from 5 on there are N listening sockets. With N 0, the exit status tells whether the certificate
- * and the key are fit. */
+ * from 5 on there are N listening sockets. If N is 0, the exit status tells whether the certificate
+ * and the key are usable. */
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -151,9 +151,9 @@ static const char *query(void *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* Does the client call this server by a name that always means this host? Another site's page in a
- * browser on this host can make the browser use another name, which that site lets resolve to this
- * host. No honest client calls a loopback address by such a name. */
+/* Does the client call this server by a name that always means this host? A page of another site,
+ * open in a browser on this host, can make the browser use a name that the site lets resolve to
+ * this host. No honest client calls a loopback address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* OpenMetrics 1.0 (openmetrics.io). Each series is of a group: the processes of one name. Series of
- * single processes would be too many, and none of them lasts. The number of groups is bounded:
- * those that hold most have series of their own, the rest is "other". */
+/* OpenMetrics 1.0 (openmetrics.io). Each series belongs to a group: the processes of one name. One
+ * series for each process would be too many series, and none of them would last. The number of
+ * groups is bounded: those that hold most have series of their own, the rest is "other". */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

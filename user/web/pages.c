@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Pages that need no script: two clicks from the list to the frame. */
+/* HTML pages that need no script. Two clicks lead from the list of processes to a frame. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -210,7 +210,8 @@ static void put_more(const struct rise *rise, FILE *to)
 			rise->before, rise->detailed);
 }
 
-/* Tells since when the process surely grows, and which profiles were kept for this. */
+/* Tells since when the process surely grows, and which profiles were kept because of this
+ * growth. */
 static void put_rise(const struct rise *rise, FILE *to)
 {
 	char value[CELL_SIZE];

@@ -113,8 +113,8 @@ static void put_percent(FILE *to, const char *text, const char *also)
 			fprintf(to, "%%%02X", (unsigned char)*text);
 }
 
-/* Writes a label for app{name=value,...}. In the value, characters that would end it and blanks,
- * which would be trimmed, become %XX. So different values stay different. */
+/* Writes a label for app{name=value,...}. In the value, some characters become %XX: those that
+ * would end the value, and blanks, which would be trimmed. So different values stay different. */
 static void put_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=", name);
@@ -142,8 +142,8 @@ static void put_app(FILE *to, const char *name)
 #define OWN_LABELS 5
 
 /* Fills in the labels of the process for Pyroscope, except the service's name. These are the labels
- * that were configured, and those of the agent's own labels that have other names. pid: room for
- * the value of the label pid. Returns their number. */
+ * that were configured, and the agent's own labels, except those whose names were configured. pid:
+ * room for the value of the label pid. Returns their number. */
 static size_t labels_for_pyroscope(const struct push *p, const struct process *process,
 				   char pid[16],
 				   struct pyroscope_label ret[PUSH_LABELS + OWN_LABELS])
@@ -266,7 +266,7 @@ static int encode_for_rpc(const struct push *p, const struct process *process,
 		 id + 20);
 	push.n_labels = labels_for_pyroscope(p, process, pid, labels);
 	labels[push.n_labels++] = (struct pyroscope_label){"__name__", "memory"};
-	/* the figures of allocations count only the interval already */
+	/* the figures of allocations already count only the interval */
 	labels[push.n_labels++] = (struct pyroscope_label){"__delta__", "false"};
 	labels[push.n_labels++] = (struct pyroscope_label){"service_name", service
 										   ?: *comm ? comm

@@ -2,11 +2,11 @@
 /* Sends each new profile to receivers of profiles: Pyroscope's /ingest or its push API, and OTLP
  * over HTTP.
  *
- * A request covers an interval of one process: from its previous profile (for the first profile:
- * from the start of tracing) to the new one. Its figures of memory in use are those at the
- * interval's end. Its figures of allocations count the interval only, because receivers add
- * intervals up. An attempt whose outcome is not known is repeated with the same interval and the
- * same id, and is counted. */
+ * A request covers an interval of one process. The interval begins at the process's previous
+ * profile or, for its first profile, at the start of tracing. It ends at the new profile. The
+ * request's figures of memory in use are those at the interval's end. Its figures of allocations
+ * count only the interval, because receivers add intervals up. An attempt whose outcome is not
+ * known is repeated with the same interval and the same id, and the repetition is counted. */
 #ifndef MEMTRACE_WEB_PUSH_H
 #define MEMTRACE_WEB_PUSH_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requests that wait for one receiver, bounded in number and bytes, and when each of them is
- * sent. No clock and no network: times are the caller's, in seconds of any one clock. */
+ * sent. This code uses no clock and no network: the caller gives times, in seconds of any one
+ * clock. */
 #ifndef MEMTRACE_WEB_PUSH_QUEUE_H
 #define MEMTRACE_WEB_PUSH_QUEUE_H
 

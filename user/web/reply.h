@@ -95,7 +95,7 @@ void reply__fail(struct reply *reply, int error);
 /* Writes text, escaped for elements and attributes of HTML. */
 void put_html(FILE *to, const char *text);
 
-/* Returns a sink that writes text escaped in this way. */
+/* Returns a sink that writes text escaped as put_html() does. */
 struct sink sink__to_html(FILE *to);
 
 /* Answers a request. A failure is an answer, too. */

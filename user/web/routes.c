@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Answers each path. The paths of pprof's clients (jeprof, go tool pprof, Parca, Alloy) are below a
- * process's path, because these clients allow no argument in them. */
+ * process's path, because these clients allow no argument in a path. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -275,7 +275,7 @@ static size_t moments_of(const struct process *p, const struct moment *ret[STORE
 }
 
 /* Replaces the growth over the whole run by recent growth, if the low end of recent growth is above
- * 0 and higher. */
+ * 0 and above the other low end. */
 static bool prefer_recent(struct growth *growth, const struct growth *recent)
 {
 	if (!(recent->low > 0) || growth->low >= recent->low)
@@ -384,8 +384,8 @@ static void judge_growth(struct store *s, struct process *p)
 	}
 }
 
-/* Computes the facts that pages and scrapes need again and again, into *ret. take_facts() copies it
- * into the process. 0 or -ENOMEM. */
+/* Computes the facts that pages and scrapes need again and again, into *ret. take_facts() copies
+ * *ret into the process. 0 or -ENOMEM. */
 static int summarize(const struct profile *profile, struct process *ret)
 {
 	size_t n = profile->n_sites < STORE_STACKS / 2 ? profile->n_sites : STORE_STACKS / 2;

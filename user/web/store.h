@@ -60,8 +60,8 @@ enum more_windows {
 /* "none", "waiting", "now", "over" */
 const char *more_windows__name(enum more_windows state);
 
-/* Since when a process surely grows. These profiles are kept: the last one before that time, the
- * one in which growth was noticed, and the last one that was taken with more windows. */
+/* Since when a process surely grows. These profiles are kept: the last one before the growth began,
+ * the one in which it was noticed, and the last one that was taken with more windows. */
 struct rise {
 	bool known, goes_on;
 	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
@@ -70,19 +70,19 @@ struct rise {
 				        * was noticed */
 	char function[100];	       /* the function that this stack leads to */
 	struct growth growth;	       /* the stack's growth at that time */
-	unsigned before, at;	       /* the two snapshots; before 0: there is none */
+	unsigned before, at;	       /* ids of the first two snapshots; before 0: there is none */
 	enum more_windows more;
 	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
 					  * has them */
-	unsigned detailed;		 /* the last one taken with more windows; 0: none (yet) */
+	unsigned detailed;		 /* id of the last one with more windows; 0: none (yet) */
 	unsigned calm;			 /* profiles in a row in which it did not grow */
 };
 
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
-	/* when the figures of the latest profile were right, and those of the profile before it (0:
-	 * there was none), by the wall clock */
+	/* by the wall clock: when the figures of the latest profile were right, and when those of
+	 * the profile before it were; before_ns 0: there was no profile before it */
 	uint64_t taken_ns, before_ns;
 	/* facts of the newest profile; they are stored, because each page and scrape needs them: */
 	struct estimate live;
@@ -107,8 +107,8 @@ struct process {
 	bool ended;
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */
-	bool asked;    /* the tracer was asked to trace it, or not to, and has not reported on it
-			* since */
+	bool asked;    /* the tracer was asked to begin or to end tracing it, and has not reported
+			* on it since */
 };
 
 /* A process that is alive and is not traced for a while. */
@@ -130,9 +130,8 @@ struct store {
 	/* Losses: snapshots that were deleted early or for which there was no room, profiles that
 	 * could not be read, processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
-	/* Called when a process has a new profile, as its latest. before: the profile before this
-	 * one, which is freed afterwards unless it is the same; NULL: there was none. May be
-	 * NULL. */
+	/* Called when `latest` of a process is a new profile. before: the previous profile, which
+	 * is freed afterwards unless it is the same; NULL: there was none. `came` may be NULL. */
 	void (*came)(void *ctx, struct process *process, const struct profile *before);
 	void *ctx;
 };
