@@ -84,8 +84,8 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # Kills a browser process that did not end. Its name shows that the pid is not
-                # another process's by now.
+                # Kills a browser process that did not end. The name is checked because the pid may
+                # be another process's by now.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)

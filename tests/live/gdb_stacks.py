@@ -17,7 +17,7 @@ import gdb
 AT_BASE = 7
 E_ENTRY = 24  # offset of e_entry in a 64-bit ELF header
 UINT64 = (1 << 64) - 1
-# gdb shows them, but they have no return address
+# gdb shows frames of these types, but such frames have no return address
 NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
 result = {"calls": [], "start": 0, "status": None}

@@ -52,8 +52,8 @@ def expect_words(text, *words):
 # --- the list of tests ---
 
 tests = {}  # name -> function; in the order of definition
-sociable = set()  # names of the tests that may run beside another one
-wide = set()  # names of the tests that may run beside such tests of other files
+sociable = set()  # names of the tests that may run beside others of this set
+wide = set()  # names of the tests that may run beside others of this set, from other files
 lengthy = set()  # names of the tests that `make test` leaves to `make test-long`
 
 
@@ -405,8 +405,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Losses that hide where memory was allocated, but not how much.
-# map_records_lost is one of them, because any process of the machine can cause it by its execs.
+# Losses that hide where memory was allocated, but not how much. map_records_lost counts as one of
+# them, because any process of the machine can cause it by its execs.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 

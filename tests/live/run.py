@@ -41,7 +41,7 @@ MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 # Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each,
 # every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
-CPUS_EACH = 0.4  # CPUs for each short test, because it waits most of the time
+CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
 WIDE_AT_ONCE = 3
 
 

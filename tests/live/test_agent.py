@@ -289,7 +289,7 @@ def agent_and_hostile_clients():
         expect_equal(agent.ask("/", "POST")[0], 405, "status of POST /")
         expect_equal(agent.ask("/", headers={"Host": "example.org"})[0], 403,
                      "status of a foreign host")
-        # as load balancers check a server's health
+        # load balancers check a server's health in this way
         for path, status in (("/", b"403"), ("/healthz", b"200")):
             with socket.create_connection(("127.0.0.1", agent.port), 5) as s:
                 s.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
@@ -647,7 +647,7 @@ def agent_leaves_alone_without_a_main_thread():
             wait_until(lambda: pid in inactive(), "it is inactive")
             target.go()  # the main thread ends
             before = agent.targets()[pid]["snapshot"]
-            time.sleep(3)  # every second memtrace checks which of these processes are alive
+            time.sleep(3)  # every second memtrace checks if inactive processes are alive
             expect(pid in inactive(), "it is forgotten:", agent.targets())
             expect_equal(agent.ask(f"/pid/{pid}/activate", "POST")[0], 202, "status")
             if named:

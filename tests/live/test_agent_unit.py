@@ -55,7 +55,7 @@ def filter_of(words):
         numbers = dict(re.findall(r"#define __NR_(\w+) (\d+)", file.read()))
     allowed = sorted(int(numbers[name]) for name in members(words, groups()) if name in numbers)
     expect(len(allowed) > 200, "too few system calls are known:", len(allowed))
-    # load arch, compare, kill; load nr
+    # load arch, compare it, kill if it differs; load nr
     code = [(0x20, 0, 0, 4), (0x15, 1, 0, ARCH_X86_64), (0x06, 0, 0, 0), (0x20, 0, 0, 0)]
     for number in allowed:
         code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x7FFF0000)]

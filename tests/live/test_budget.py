@@ -182,8 +182,8 @@ def exec_in_window(*preload):
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
     # The estimate comes from a few dozen samples in windows of some milliseconds, in which probes
-    # make the target twenty times slower. (The truth is read when the target stops. It keeps little
-    # more after the end of tracing.)
+    # make the target twenty times slower. (The truth is read when the target stops. Between the end
+    # of tracing and that moment, the target keeps little more.)
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
     expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and
            0 < live < 30 * truth["kept_bytes"], live, "live bytes of the second life,", low, "to",
@@ -349,7 +349,8 @@ def budget_of_each_of_many():
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
-        time.sleep(12)  # the second window opens only after enough CPU time has paid for it
+        # the second window opens only when the process has used enough CPU time to pay for it
+        time.sleep(12)
         cpu = own_cpu_s(tracer.process.pid)
         profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
         for target in targets:
@@ -390,7 +391,7 @@ def budget_beside_other_tracers():
     test has probes there.)"""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     counts = release >= (6, 12)
-    trapped = TRAPPED_PCT if release >= (6, 13) else 0 # before, every return is trapped anyway
+    trapped = TRAPPED_PCT if release >= (6, 13) else 0 # older kernels trap every return anyway
     with renamed("churn_static", "crowded") as path, contextlib.ExitStack() as stack:
         target, *idle = (stack.enter_context(Target(path, "--pairs", "20000")) for _ in range(9))
         check_others(target, 0)

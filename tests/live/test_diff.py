@@ -123,7 +123,7 @@ def diff_finds_the_leak_between_snapshots():
     """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth
     of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
-    # the store grows, too, but only until it is full, in the first pair
+    # the store grows, too, but only until it is full, which happens in the first pair
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
     accused = [pair["others"] for pair in pairs[1:] if pair["others"]]
     expect(len(accused) < 2, "others are said to grow:", accused)

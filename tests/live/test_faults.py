@@ -13,8 +13,8 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, 
 from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
-# Of these calls each one is tried: they place probes. Of the calls that load programs, some are
-# enough, because each program is loaded by the same code.
+# Calls that place probes: each of them is made to fail in turn. Of the calls that load programs,
+# some are enough, because the same code loads each program.
 ALWAYS = ("link_create", "map_freeze")
 
 
@@ -104,5 +104,5 @@ def faults_of_perf_probes():
     are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
-    # one of every 8 calls, because links are slow
+    # lets one of every 8 calls fail, because links are slow
     return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)

@@ -135,7 +135,8 @@ def files_by_the_hundred():
     """More programs, one after the other, than the kernel's tables can hold at a time."""
     n, at_once = 300, 10
     with place() as directory:
-        # --no-inline: memtrace would need longer to read the lines of all programs than they live
+        # without --no-inline, memtrace would read the lines of all programs for longer than the
+        # programs live
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none",
                     "--no-inline") as tracer:
             sizes = {}

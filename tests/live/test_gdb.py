@@ -275,7 +275,7 @@ def stacks_as_gdb(path, prepare):
     if run([need_tool("setarch"), "-R", "true"]).status:
         raise NotRunnable("address randomization cannot be turned off here")
     with place() as outside:
-        # the same for both runs; the results are written beside it
+        # both runs use this directory; the results are written beside it
         directory = os.path.join(outside, "run")
         os.mkdir(directory)
         env = {"PATH": os.environ["PATH"], "HOME": directory, "LC_ALL": "C.UTF-8"}

@@ -357,7 +357,7 @@ def input_few_descriptors():
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
                 expect_equal(changed_text(target.pid), [], "code that is changed")
-    # for no pid; one pid needs four more
+    # descriptors needed without a pid; one pid needs four more
     needed = int(re.search(r"needs (\d+) at least", result.err)[1])
     refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1,
             f"needs {needed + 4} at least")

@@ -39,7 +39,7 @@ def check(runs, seconds):
 def leaks_are_found():
     runs = [(program, "windowed") for program in WINDOWED] + [(CONTINUOUS, "continuous")]
     records, missed = check(runs, 18)
-    if missed:  # chance misses in a few of a hundred runs, but not twice
+    if missed:  # by chance, a few of a hundred runs miss leaks, but not twice
         again, failed = check(missed, 40)
         expect(not failed, "; ".join(leaks.describe(again[program]) for program, _ in failed))
         records.update(again)

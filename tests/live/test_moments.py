@@ -140,7 +140,7 @@ def target_killed(m):
     err = m.expect_end((0, 1), TRACED_S + 10)
     if m.tracer.returncode:
         expect_words(err, "no such process|has ended|no process|ended")
-    m.target.process.wait(PATIENCE_S)  # the kernel frees memory with probes of the kind perf slowly
+    m.target.process.wait(PATIENCE_S)  # memory with perf uprobes in it is freed slowly
     return time.monotonic() - begin
 
 

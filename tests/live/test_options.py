@@ -225,7 +225,7 @@ def check_shows_a_process():
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, "^Kernel: ", r"yes +privileges", "<- used", "Hazards", target.pid,
                      "truth_basic", r"libc\.so\.6")
-        # measured: neither a trap nor a tracepoint can cost nothing
+        # the costs are measured, so a trap and a tracepoint each cost something
         expect_words(result.out, r"such a call takes [1-9]\d+ ns longer .*system calls [1-9]\d+, .*"
                      r"machine [1-9]\d*\)")
         for function in ("malloc", "calloc", "realloc", "posix_memalign", "free"):

@@ -179,7 +179,7 @@ def processes_by_program_of_a_used_inode():
             renamed = later.enter_context(leaker(1100, program=wanted))
             inode = make(other)
             judge_other(later)
-            # until the inode's number is used again, which not all file systems do
+            # tries until the inode's number is used again (not all file systems use a number again)
             for _ in range(20):
                 os.unlink(other)
                 if make(other) == inode:
@@ -376,8 +376,8 @@ def processes_all():
     # memtrace prints about itself what is measured from outside: no less, and little more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
-    # last[2] has only BPF maps that memtrace holds open: unwind tables, 96 MiB at most, and
-    # programs are not in it
+    # last[2] has only BPF maps that memtrace holds open. Unwind tables (96 MiB at most) and
+    # programs are not in it.
     expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
     expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
     # -a also traces the machine's own programs. So memtrace's memory may grow to its own limits: 64

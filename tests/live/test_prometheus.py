@@ -90,7 +90,8 @@ def agent_and_prometheus():
             return [alert["labels"] for alert in prometheus.alerts()
                     if alert["state"] == "firing" and alert["labels"].get("function") == function]
 
-        # within seconds, instead of minutes, other stacks of the process may grow, too
+        # the test waits for seconds, not for minutes: in this time other stacks of the process may
+        # grow, too
         wait_until(firing, f"an alert for {function}")
         labels = firing()[0]
         expect_equal((labels["alertname"], labels["group"]), ("MemoryLeak", "leaking"), "alert")

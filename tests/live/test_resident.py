@@ -15,11 +15,11 @@ MIB = 1 << 20
 # The size of glibc's chunk for 200 bytes, and of jemalloc's size class for 200 bytes.
 CHUNK = 208
 # The largest error of VmRSS in pages. The kernel may have three counts (of file, anonymous and
-# shared pages) on each CPU, and adds them to the total in lots of at least 32 pages. Before 6.17
+# shared pages) on each CPU, and adds them to the total in batches of at least 32 pages. Before 6.17
 # VmRSS lacks the counts that are not yet added.
 VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
-# Pages of code are private copies while probes are in them, which is when memtrace reads the
-# resident set. This is the largest number of such pages.
+# While probes are in pages of code, these pages are private copies. memtrace reads the resident set
+# during this time. This is the largest number of such pages.
 PROBED_PAGES = 64
 
 
@@ -168,7 +168,8 @@ def resident_sampled():
     expect_equal(live["bytes"] + rest["bytes"], resident["heap_bytes"], "the heap's two rows")
     expect_near(rest["low"] + live["high"], resident["heap_bytes"], 1, 1, "the rest's lower end")
     expect_near(rest["high"] + live["low"], resident["heap_bytes"], 1, 1, "the rest's upper end")
-    # the error of live memory moves bytes between the rows, and thus into the first part
+    # the error of live memory moves bytes between the rows, and thus into the census's first part,
+    # the blocks in use
     census = census_of(resident)
     expect_near(census["in_use_bytes"] + live["bytes"], truth["live"], PAGE, 64 * PAGE,
                 "blocks in use")
@@ -190,7 +191,7 @@ def resident_from_before():
                 "the heap's mappings")
     expect_near(rows.bytes("anonymous_earlier"), earlier, 0, 64 * PAGE, "the mapping from before")
     census = census_of(resident)
-    # in each of both arenas
+    # in each of the two arenas
     expect_near(census["in_use_bytes"], 2 * (earlier // 200) * 200, PAGE, 96 * PAGE,
                 "blocks in use from before")
     expect_near(census["other_bytes"], 0, 4 * PAGE, 4 * PAGE, "what the census has not found")

@@ -247,8 +247,8 @@ http {
 def nginx(workers, files):
     """Yields the master process, its directory, its port and socket. files: name below /files ->
     contents."""
-    # The test binds a port, and nginx inherits it, as a new nginx does from the one that it
-    # replaces.
+    # The test binds a port, and nginx inherits this port, as a new nginx inherits ports from the
+    # nginx that it replaces.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
         os.mkdir(directory + "/files", 0o755)
@@ -472,7 +472,7 @@ def servers_postgres():
     return told
 
 
-KEPT = 3_000_000  # bytes of the row of the smaller cursors
+KEPT = 3_000_000  # bytes of the row that each smaller cursor holds
 
 
 def postgres_sessions(*selection):

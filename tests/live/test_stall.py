@@ -25,8 +25,8 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-# of the untraced speed, which varies by a third from round to round. With a probe, speed is a
-# hundredth
+# the least share of the untraced speed, which varies by a third from round to round. With a probe,
+# the share is a hundredth
 SPEED = 0.5
 JSON = ("--json", "-f", "none")
 

@@ -23,8 +23,8 @@ import truth  # noqa: E402
 
 FACTOR = 1.6
 SECONDS = 30 # some fourteen windows at the default limit
-# Redis 7 has an object and a string for a value of 100 bytes. Of the memory that jemalloc gives
-# redis, redis asks for 0.9, with entries, keys and values of 24, 18 and 220 bytes.
+# Redis 7 has an object and a string for a value of 100 bytes. With entries, keys and values of 24,
+# 18 and 220 bytes, redis asks for 0.9 of the memory that jemalloc gives it.
 VALUE_BYTES = {len_: 16 + 3 + len_ + 1 for len_ in (92, 100)}
 OF_USED = 0.9
 
@@ -223,8 +223,8 @@ def truth_windows_head_of_top():
     # Probes make such a program thirty to a hundred times slower, and their cost is known with an
     # error of a tenth. So only the order of magnitude of the rate without probes is known
     # (weigh_net() in user/ledger/net_clock.c). Where a trap takes 6 us, the net time is a
-    # four-hundredth of a window. The failure was wrong by three orders of magnitude: 65,365 instead
-    # of 100 million.
+    # four-hundredth of a window. In the failure, the rate was wrong by three orders of magnitude:
+    # 65,365 instead of 100 million.
     good = [near(said, true, 20) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)

@@ -17,10 +17,11 @@ from test_real import Redis, libc_path
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 # Options of holders. jemalloc has four blocks of 5 KiB in a slab, and the larger blocks of --large
-# have an extent each. So many lost blocks are the first of their extent.
+# have an extent each. Therefore many of the lost blocks are the first of their extent.
 MANY = ("--count", 500, "--large", 20)
 LOOKS = 3  # how often a target at full speed is searched
-# for a search, which holds back for 30 s of its limit of 90 s where others need the CPUs
+# for a search. A search has a limit of 90 s, and holds back for 30 s of this time if other programs
+# need the CPUs.
 SEARCH_S = 120
 
 
@@ -83,8 +84,8 @@ def why_held_and_lost():
         expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
 
         document = is_lost(target.pid, truth["lost"])
-        # a list is one leak; so is a tree, and so is a circle with the blocks that only it points
-        # to
+        # a list is one leak, and a tree is one. A circle is one leak together with the blocks to
+        # which only the circle points.
         leaks = sum(len(truth["lost"][way])
                     for way in ("single", "itself", "upwards", "hidden")) + 3
         expect_equal(sum(row["heads"] for row in document["leaks"]), leaks, "leaks")

@@ -176,7 +176,7 @@ def images(*options, rate, seconds, event_s=None):
     """Traces a program that allocates large blocks at this rate, from event_s seconds of tracing on
     (None: from the beginning). Returns its profile and the bytes that it leaked, by its own
     count."""
-    # few calls of the leak's own
+    # the leak itself makes few calls
     with Leaking("images", "--rate", str(rate), "--size", "5000") as target:
         if event_s is None:
             target.say("event")

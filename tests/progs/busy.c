@@ -12,7 +12,7 @@
 
 static volatile bool over;
 
-/* Fills the first and last byte. If anybody else writes to the block, check() sees it there. */
+/* Fills the first and last byte. If anybody else writes over these bytes, check() notices. */
 static void *mark(void *p, size_t size, unsigned char fill)
 {
 	unsigned char *bytes = p;

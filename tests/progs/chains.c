@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Call chains of C. The Makefile builds it in two ways: as distributions do, with unwind tables and
- * without frame pointers; and with frame pointers and without tables. Each build is linked
- * dynamically, statically and as a static PIE.
+/* Call chains of C. The Makefile builds the program in two ways. One is as distributions do: with
+ * unwind tables and without frame pointers. The other is with frame pointers and without tables.
+ * Each build is linked dynamically, statically and as a static PIE.
  *
  * If the argument is the path of a library, the program loads the library with dlopen after "go".
  * The library's function lib_leaf() calls back. */
@@ -90,7 +90,7 @@ NOINLINE static void be_interrupted(size_t size)
 }
 
 /* The signal comes between two instructions of this program, not in libc. By then the function has
- * its frame: without it, frame pointers alone would miss the caller. */
+ * set up its frame: without a frame, frame pointers alone would miss the caller. */
 NOINLINE static void be_trapped(size_t size)
 {
 	handler_size = size;

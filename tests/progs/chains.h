@@ -6,7 +6,8 @@
  *
  *	{"stacks": [{"size": SIZE, "objects": N, "frames": ["leaf", ..., "main"]}, ...]}
  *
- * "*" stands for any number of functions of libraries. Such functions may be only where a "*" is.
+ * "*" stands for any number of functions of libraries. A stack has such functions only where a "*"
+ * is.
  *
  * Protocol as in truth.h: "ready PID", waits for "go", prints the truth, waits for the end of its
  * input. Sizes are odd and above 10,000. Nothing else allocates blocks of such sizes. */

@@ -38,7 +38,7 @@ NOINLINE static uint64_t descend(uint64_t depth)
 		ns = now_ns() - begin;
 		left = malloc(size);
 	}
-	__asm__ volatile("" : "+r"(ns) : : "memory"); /* neither a tail call nor a loop */
+	__asm__ volatile("" : "+r"(ns) : : "memory"); /* prevents both a tail call and a loop */
 	return ns;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A library to preload. It makes one of a program's system calls for BPF and probes fail.
+/* A library to preload. Of the system calls that a program makes for BPF and probes, it makes one
+ * fail.
  *
  * FAULT_AT is the number of the call that fails, counted from 1 over the program and its children;
  * 0: no call fails. FAULT_ERRNO is the error of this call. Each counted call is a line in the file
  * FAULT_LOG: its number and its name. Calls that make, place or remove something are counted. Calls
- * that read and write maps are not, because their number depends on chance. */
+ * that read and write maps are not counted, because their number depends on chance. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -76,7 +76,8 @@ static void *use(void *arg)
 
 /* --- ages --- */
 
-static uint64_t by_age[AGES], between_ages; /* between_ages: blocks with two possible classes */
+/* between_ages: blocks that may belong to either of two classes */
+static uint64_t by_age[AGES], between_ages;
 
 static uint64_t now_ns(void)
 {

@@ -53,15 +53,15 @@ static size_t draw_size(struct thread *thread)
 	return 1 + draw(thread) % 600;
 }
 
-/* Of small blocks only the first word is written. The rest stays as malloc() returned it. */
+/* Only the first word of a small block is written. The rest stays as malloc() returned it. */
 static void *touch(void *block, size_t size)
 {
 	memset(block, 0x5a, size > 120 ? size : size < 8 ? size : 8);
 	return block;
 }
 
-/* A thread that ends with blocks in its cache. Other threads get these blocks, with glibc's key for
- * cached blocks in them (up to 2.42). */
+/* A thread that ends with blocks in its cache. Other threads get these blocks, which (up to glibc
+ * 2.42) contain glibc's key for cached blocks. */
 static void *leave_behind(void *arg)
 {
 	void *blocks[112];

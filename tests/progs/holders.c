@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that are held in every way, and blocks that are lost. Prints the address of each block and
- * whether a tool must report it as held or lost, and then drops its own pointers to the lost ones.
+ * whether a tool must report the block as held or lost. Then it drops its own pointers to the lost
+ * blocks.
  *
  * JSON after "go": {"held": {"way": [addresses]}, "lost": {"way": [addresses]}}. A lost block is
  * one to which no pointer is left. (Freed memory may have a pointer to it, but is not searched.
@@ -46,7 +47,7 @@ __thread struct node *thread_array[MAX_COUNT];
 struct node **mapped_array; /* in a mapping of its own */
 void *global_large[MAX_LARGE * N_LARGE_SIZES];
 
-/* A scan does not take printed addresses in buffers for pointers, because they are digits. */
+/* A scan does not mistake printed addresses in buffers for pointers, because they are digits. */
 static bool first_way, first_addr;
 
 static void way(const char *name)
@@ -231,7 +232,7 @@ NOINLINE static void lose(void)
 	way("itself");
 	last = new_node(NULL);
 	last->next = last;
-	/* the block points to a held block, but this does not hold it */
+	/* the block points to a held block; a pointer in this direction does not hold the block */
 	way("upwards");
 	last = new_node(global_list);
 	way("hidden");

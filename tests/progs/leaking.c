@@ -2,7 +2,7 @@
 /* A leak among innocents, that is, functions that allocate a lot and do not leak. Runs from "go"
  * until the line "stop", as fast as it can or at --rate N pairs of allocation and free a second.
  * The first argument names the scenario (default: "mixed"). The table "scenarios" below has for
- * each scenario the functions that leak, how fast they do, and the sizes of their blocks.
+ * each scenario the functions that leak, how fast they leak, and the sizes of their blocks.
  *
  *   --leak N         bytes leaked a second (scenario work: in a million
  *		    pairs; 0: no leak), --size N bytes a block
@@ -12,8 +12,8 @@
  * end, the program prints one line of JSON:
  *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
  *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
- * All memory of a leak belongs to one function, on one stack. Most memory that does not grow in the
- * long run does not grow at first either, because caches are full from the start. Blocks contain
+ * All memory of a leak belongs to one function, on one stack. Caches are full from the start. So
+ * most memory that does not grow in the long run does not grow at first either. Blocks contain
  * numbers, pointers and text, as in real programs. */
 #include <dlfcn.h>
 #include <poll.h>
@@ -165,15 +165,15 @@ static void begin_images(void)
 	images_begun = true;
 }
 
-/* Makes few calls, each for many bytes, on a stack as deep as a parser's of nested data. Before the
- * event its blocks are small. */
+/* Makes few calls, each for many bytes, on a stack as deep as that of a parser of nested data.
+ * Before the event its blocks are small. */
 NOINLINE static void decode_image(int depth)
 {
 	if (depth)
 		decode_image(depth - 1);
 	else
 		use(fill(malloc(images_begun ? 100000 : 48), 48));
-	__asm__ volatile("" : : : "memory"); /* the compiler must not make a loop of it */
+	__asm__ volatile("" : : : "memory"); /* the compiler must keep the recursion */
 }
 
 static void *cache[CACHE], *slow_cache[SLOW_CACHE];
@@ -300,7 +300,8 @@ static void use_session(void)
 	s->seen_ns = clock_ns;
 }
 
-/* Messages for another thread. It frees each message, unless the address in the ring is odd. */
+/* Messages for another thread. That thread frees each message, unless the message's address in the
+ * ring is odd. */
 static void *ring[RING];
 static volatile uint64_t ring_put, ring_got;
 static volatile bool ring_ended;
@@ -493,7 +494,7 @@ static void work_images(uint64_t i)
 }
 
 struct leak {
-	const char *function; /* the one that leaks */
+	const char *function; /* the function that leaks */
 	size_t (*one)(size_t size);
 	uint64_t per_s; /* bytes; with by_work: bytes in a million pairs */
 	size_t size;

@@ -68,7 +68,7 @@ NOINLINE static void session_cache_insert(uint32_t user)
 	struct session *session = session_new(user);
 
 	pthread_mutex_lock(&sessions_lock);
-	if (sessions[user]) { /* the bug: the old one should be freed here */
+	if (sessions[user]) { /* the bug: the old session should be freed here */
 		leaked_bytes += sizeof(*session) + 48;
 		leaked_objects += 2;
 	}

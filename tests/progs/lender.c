@@ -2,9 +2,9 @@
 /* A process that sleeps while a child allocates in its memory. The child comes from clone() with
  * CLONE_VM, so it is a process of its own and not a thread. At "go" the child begins to leak a
  * block of --size bytes (default 1000) every --us microseconds (default 1000). At "stop" it ends.
- * The truth is {"blocks", "bytes"} that it leaked. The parent uses next to no CPU time meanwhile.
- * Parent and child share the C library's data of one thread, so only one of them may call the C
- * library at a time. */
+ * The truth tells what the child leaked: {"blocks", "bytes"}. The parent uses next to no CPU time
+ * meanwhile. Parent and child share the data that the C library has for one thread, so only one of
+ * them may call the C library at a time. */
 #include <stdatomic.h>
 #include <signal.h>
 #include <sys/prctl.h>

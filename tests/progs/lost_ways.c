@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* lost_ways NAME [--auto]: loses or holds blocks in one way, prints "ready" and waits for input,
- * or ends at once with --auto. Without a name: lists the names. glibc does not round up any of the
- * sizes that are used here. */
+/* lost_ways NAME [--auto]: loses or holds blocks in one way, prints "ready" and waits for input.
+ * With --auto it ends at once instead. Without a name: lists the names. glibc does not round up any
+ * of the sizes that are used here. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ten functions that make blocks, each of its own kind. First it fills its heap, then it prints
- * how many blocks of each function it holds ("FUNCTION BLOCKS BYTES", requested bytes) and "ready".
- * From then on each function except make_config() replaces its blocks, one after the other, so that
- * these numbers stay the same. Blocks of different functions do not look alike, with one exception:
- * make_config() and make_entry() make the same struct.
+/* Ten functions that make blocks. Each function makes blocks of its own kind. First the program
+ * fills its heap, then it prints how many blocks of each function it holds ("FUNCTION BLOCKS
+ * BYTES", requested bytes) and "ready". From then on each function except make_config() replaces
+ * its blocks, one after the other, so that these numbers stay the same. Blocks of different
+ * functions do not look alike, with one exception: make_config() and make_entry() make the same
+ * struct.
  *
  * usage: makers [BLOCKS [SECONDS]]    blocks of each function (default 20000), time (default 60) */
 #include <stdint.h>

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samples its own allocations, and reports the samples by markers, as an allocator with support for
- * OpenTelemetry's design for memory would: otel_memory:alloc(address, size, weighted bytes) and
- * otel_memory:free(address). --interval N (524288): mean bytes between samples. --seed N (1).
- * --rate N (2000): pairs of allocation and free a second. --leak N (6000): blocks leaked a second.
+/* Samples its own allocations and reports the samples by markers, like an allocator that supports
+ * OpenTelemetry's design for memory. The markers are otel_memory:alloc(address, size, weighted
+ * bytes) and otel_memory:free(address). --interval N (524288): mean bytes between samples. --seed N
+ * (1). --rate N (2000): pairs of allocation and free a second. --leak N (6000): blocks leaked a
+ * second.
  *
  * leaks() leaks blocks of 600 to 1400 bytes, serves() holds and replaces blocks of several sizes.
- * On the line "pause" it stops working, and prints what it holds of what was allocated since "go":
+ * On the line "pause" it stops working, and prints what it still holds of the memory that it has
+ * allocated since "go":
  *   {"functions": {name: {"live_bytes", "live_objects"}}, "samples", "unreported", "semaphores"}
- * samples: that it took; unreported: those of them for which no tracer asked; semaphores: the
- * values of both just now. The line "semaphores" prints these alone. It ends on the line "quit". */
+ * samples: how many it took; unreported: how many of them no tracer asked for; semaphores: the
+ * present values of the markers' two semaphores. On the line "semaphores" it prints these values
+ * alone. It ends on the line "quit". */
 #include <math.h>
 #include <poll.h>
 #include <time.h>
@@ -25,7 +28,7 @@ SEMAPHORE unsigned short otel_memory_free_semaphore;
 #define HELD 2000
 #define TURN 100 /* pairs between two reads of the clock */
 
-/* In front of each block: is it a sample, and its size. Keeps the alignment. */
+/* In front of each block: whether it is a sample, and its size. Keeps the alignment. */
 struct header {
 	uint64_t sampled, size;
 };
@@ -109,7 +112,7 @@ NOINLINE static void serves(bool counts)
 		}
 		give(held[i]);
 	}
-	held[i] = memset(get(size), 0x5a, size); /* else live could exceed the resident set */
+	held[i] = memset(get(size), 0x5a, size); /* else live bytes could exceed the resident set */
 	counted[i] = counts;
 	if (counts) {
 		serves_of.live_bytes += size;
@@ -138,7 +141,7 @@ static double now_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* A line from the tester, if there is one; false: the end. */
+/* Answers a line from the tester, if there is one. false: the program is to end. */
 static bool listen_to(bool *ret_pause)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};

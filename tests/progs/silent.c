@@ -2,12 +2,12 @@
 /* A target that has mapped a file of a file system that stops answering. The file system is the
  * target's own, on FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
  * content of --file FILE. At "go" the server stops answering requests. With --answers N, it still
- * answers N reads and, until then, all other requests. The target also makes the mapping
- * executable, so that a tracer reads the file. At the next "go" all requests are answered again.
- * The target answers each "go" with {"silent": 1 or 0}. --list: instead, FILE itself is mapped as
- * code, and the target's list of libraries leads into the mapping of the silent file.
+ * answers N reads and, until these are used up, all other requests. The target also makes the
+ * mapping executable, so that a tracer reads the file. At the next "go" all requests are answered
+ * again. The target answers each "go" with {"silent": 1 or 0}. --list: the target maps FILE itself
+ * as code instead, and its list of libraries leads into the mapping of the silent file.
  *
- * --run: instead, the target executes the program in the file, and all requests are answered. */
+ * --run: the target executes the program in the file instead, and all requests are answered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -228,8 +228,8 @@ int main(int argc, char **argv)
 	must(fd >= 0, path);
 	code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 	must(code != MAP_FAILED, "mmap");
-	/* To close the file, the kernel asks the server, so this is done while it still answers.
-	 * Otherwise the end of the process would have to wait for an answer. */
+	/* To close the file, the kernel asks the server, so this is done while the server still
+	 * answers. Otherwise the end of the process would have to wait for an answer. */
 	close(fd);
 	truth_ready();
 	told->silent = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long threads wait in operations that take microseconds, and when the allocator's code is
- * changed meanwhile. From "go" until the line "stop", --threads N (1) threads do in turn:
+/* Measures how long threads wait in operations that take microseconds, and when the allocator's
+ * code is changed meanwhile. From "go" until the line "stop", --threads N (1) threads do in turn:
  *
  *   spin   read the clock for 100 us: shows interrupts that patch code, and preemption
  *   alloc  --pairs N (32) mallocs and frees
@@ -54,7 +54,7 @@ static struct change changes[MAX_CHANGES];
 static size_t n_changes;
 static uint64_t n_threads, pairs, longer_ns, start_ns;
 static volatile bool over;
-/* A probe changes the first bytes of a function, although it may be on the second or third
+/* A probe changes the first bytes of a function, even if it is on the second or third
  * instruction. */
 static void *functions[FUNCTIONS];
 static uint64_t untouched[FUNCTIONS][2];

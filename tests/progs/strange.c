@@ -7,9 +7,9 @@
  * exec			a thread that is not the main one executes the program again
  * undumpable		only root may read the memory of the process
  * strict, filter	seccomp allows only the system calls that the process needs
- * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth
- *			says "begun" and waits for another "go"; --copies: loads copies, each a file
- *			without a name, and leaves them loaded
+ * dlopen LIBRARY N	loads a library that allocates, and unloads it again, N times; after a tenth
+ *			of these it says "begun" and waits for another "go"; --copies: loads copies,
+ *			each a file without a name, and leaves them loaded
  * daemon		forks twice, in a session of its own; the truth is the last process's, with
  *			its "pid"; the processes before it have ended by then */
 #include <dlfcn.h>
@@ -93,7 +93,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
-/* Is the main thread a zombie? pthread_join() returns already before this. */
+/* Is the main thread a zombie? pthread_join() returns before the thread is one. */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";

@@ -90,7 +90,7 @@ TRUTH_FN bool truth_await(const char *word)
 }
 
 /* Calls replace() again and again, every millisecond, until the tester says "stop" or a minute is
- * over. Prints how many blocks it has replaced, by the sum of what replace() returns. */
+ * over. Prints how many blocks were replaced: the sum of what replace() has returned. */
 TRUTH_FN int truth_replace(size_t (*replace)(void))
 {
 	const struct timespec nap = {0, 1000000};
@@ -157,7 +157,7 @@ TRUTH_FN uint64_t truth_seed(uint64_t seed)
 
 /* --- books --- */
 
-#ifdef TRUTH_BLOCKS_LOG2 /* programs with books define this: log2 of the most blocks */
+#ifdef TRUTH_BLOCKS_LOG2 /* programs with books define this: log2 of the largest number of blocks */
 
 #define TRUTH_BLOCKS	    (1ul << TRUTH_BLOCKS_LOG2)
 #define TRUTH_MAX_FUNCTIONS 64

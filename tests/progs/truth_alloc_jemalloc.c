@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls jemalloc's own functions, whose names begin with PREFIX. One build has no prefix. Another
- * has the prefix _rjem_ and a copy of jemalloc that is linked in, as in Rust's programs, and calls
+ * build has the prefix _rjem_. It contains a copy of jemalloc, as Rust's programs do, and calls
  * glibc's malloc, too. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"

@@ -87,7 +87,7 @@ NOINLINE static void keep_again(void)
 		T_NOTE(pool_alloc(&pool, 33), 33);
 }
 
-/* Allocates from two pools by turns. Only the blocks of the pool `request` are ended. */
+/* Allocates from two pools in turn. Only the blocks of the pool `request` are ended. */
 NOINLINE static void keep_until_end(void)
 {
 	static struct pool request, longer;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A stand-in for a CPython without inlined copies of its pool (which -flto makes). It has the same
- * functions, which call others through a table. Blocks of 1 to 512 bytes come from a pool in mapped
- * memory, others from malloc. With --malloc the table names malloc, as with PYTHONMALLOC=malloc.
- * Built with -DNAMED, the pool's functions have CPython's names. With --replace, the program
- * replaces each block by one of the same size. */
+/* A stand-in for a CPython without inlined copies of its pool's code (-flto makes such copies). It
+ * has the same functions as CPython, and they call other functions through a table. Blocks of 1 to
+ * 512 bytes come from a pool in mapped memory, others from malloc. With --malloc the table names
+ * malloc, as with PYTHONMALLOC=malloc. Built with -DNAMED, the pool's functions have CPython's
+ * names. With --replace, the program replaces each block by one of the same size. */
 #include <sys/mman.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -172,8 +172,8 @@ NOINLINE static void free_some(void)
 	}
 }
 
-/* Resizes blocks in place, by moving them inside the pool, out of it and inside malloc's memory,
- * and from NULL. */
+/* Resizes blocks in several ways: in place; by moving them inside the pool, out of the pool, and
+ * inside malloc's memory; and from NULL. */
 NOINLINE static void keep_realloc(void)
 {
 	for (size_t i = 0; i < 1000; i++) {

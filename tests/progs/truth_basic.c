@@ -212,7 +212,7 @@ NOINLINE static void all_freed(void)
 }
 
 #ifdef __GLIBC__
-/* By glibc's statistics, as many bytes as in the books must be live, or a little more. */
+/* By glibc's statistics, the live bytes must be those of the books, or a little more. */
 static int check(size_t in_use_before)
 {
 	struct mallinfo2 info = mallinfo2();

@@ -64,7 +64,7 @@ MAP(map_area)
 MAP(map_first)
 MAP(map_second)
 
-/* Maps both into one area, one after the other. The kernel joins them to one mapping. */
+/* Two functions map neighbouring parts of one area. The kernel joins these parts to one mapping. */
 static void map_both(size_t first, size_t second)
 {
 	char *area = map_area(NULL, 32 << 20, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that grows in other ways than by malloc alone, from "go" until the line "stop". Also makes
- * short-lived blocks as fast as possible (or --rate N a second). By the clock:
+ * short-lived blocks as fast as possible (or --rate N a second). These functions work by the clock:
  *
  *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs of
  *		     --step (2000) more each

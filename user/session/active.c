@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes that are treated differently because the user asks for it. The first part is about
  * paused processes: targets that the user does not want traced for a while. The run treats a paused
- * process as one that has ended. When it is traced again, it is a new target, because nothing is
- * known of the time between. Windows must not count as a sample of that time. */
+ * process as one that has ended. When the process is traced again, it becomes a new target, because
+ * nothing is known of the time in which it was paused. Windows must not count as a sample of that
+ * time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,8 @@ struct paused {
 	uint64_t start_ticks; /* differs for a later process with this pid */
 	bool selected;	      /* it was not named */
 	bool wanted;	      /* it is to be traced again */
-	bool full;	      /* there was no room for it: it is tried again */
-	char why[96];	      /* what failed when it was to be traced again; "": nothing did */
+	bool full;	      /* there was no room for it; tracing it is tried again */
+	char why[96];	      /* why it could not be traced again; "": nothing failed */
 };
 
 static void forget(struct session *s, const struct paused *p)
@@ -69,7 +70,7 @@ int session__deactivate(struct session *s, pid_t pid)
 		.pid = pid, .start_ticks = t->info.start_ticks, .selected = t->uninvited};
 	capture__release_process(s->capture, pid);
 	targets__note_end(s, t);
-	/* so that this target is removed like selected ones that have ended */
+	/* so that this target is removed, as selected targets are when they have ended */
 	t->uninvited = t->released = true;
 	capture__leave(s->capture, pid);
 	return 0;
@@ -145,8 +146,8 @@ bool active__keep(struct session *s)
 		if (!look && !p->wanted)
 			continue;
 		if (lives(p)) {
-			/* waits until the old probes are out: a call that meets an old probe and a
-			 * new one counts twice */
+			/* waits until the old probes are out: a call that met an old probe and a
+			 * new one would count twice */
 			if (!p->wanted || (p->full && !look) ||
 			    capture__pausing(s->capture, p->pid))
 				continue;
@@ -157,7 +158,8 @@ bool active__keep(struct session *s)
 			forget(s, p);
 			continue;
 		}
-		/* there will soon be room, when the process's former target is removed */
+		/* there will soon be room: the process's target from before the pause is about to
+		 * be removed */
 		p->wanted = p->full = rc == -E2BIG;
 		snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, err.text);
 	}

@@ -26,8 +26,9 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 		if (off >= entry && off - entry < a->points[i].bytes)
 			return true;
 	}
-	/* text_start and text_end are addresses: the difference between address and place in the
-	 * file is the same for all functions of a segment */
+	/* Turns the place in the file into an address, because text_start and text_end are
+	 * addresses, too. The difference between the two is the same for all functions of a
+	 * segment. */
 	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
 	for (size_t i = 0; i < a->n_takers; i++)
 		if (vaddr >= a->takers[i].start && vaddr < a->takers[i].end)
@@ -49,8 +50,8 @@ static bool is_allocators(const struct build *b, const struct profile *p,
 
 /* Did the site map arenas for a language's pool? It did if its regions have the size for which
  * CPython's pool asks (256 KiB up to 3.9, 1 MiB later), and if code of the pool's file called mmap.
- * The stack may have none of the pool's functions: a pool that is not probed has none, and CPython
- * 3.12 jumps from the probed function to the one that takes the block. */
+ * The functions that are probed may be missing in the stack. Some pools have no probed function,
+ * and CPython 3.12 jumps from the probed function to the function that takes the block. */
 static bool maps_arenas(const char *family, const struct file_id *file, const struct profile *p,
 			const struct profile_site *site)
 {
@@ -113,7 +114,8 @@ double allocators_own__header(const struct build *b, const struct profile *p,
 
 		if (!file_id__equal(&a->file, &mapping->file))
 			continue;
-		/* functions that the user named are most often wrappers of malloc */
+		/* functions that the user named are most often wrappers of malloc, so a header is
+		 * assumed */
 		if (a->object.header || !strcmp(a->family, "named"))
 			return HEADER_BYTES;
 		header = 0;
@@ -121,8 +123,8 @@ double allocators_own__header(const struct build *b, const struct profile *p,
 	return header;
 }
 
-/* Does a frame of the stack of this site of the book lie in a traced allocator? The profile's
- * mappings are sorted. */
+/* site: a site's number in the book of regions. Does a frame of its stack lie in a traced
+ * allocator? The profile's mappings are sorted. */
 static bool is_allocators_stack(const struct build *b, const struct profile *p, size_t site)
 {
 	const struct abi_stack *stack =

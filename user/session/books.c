@@ -48,8 +48,8 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* Asks how many bytes the process has read and written only from the first window on. This figure
- * is of no use before, and asking takes a while, because the kernel asks all threads. */
+/* From the first window on, also asks how many bytes the process has read and written. Before that,
+ * this figure is of no use. Asking takes a while, because the kernel asks all threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge)
 {
@@ -116,8 +116,8 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
-	/* How many blocks a pool ends is not known. A target that samples itself reports samples,
-	 * not blocks. */
+	/* When a pool ends, it is not known how many blocks end with it. A target that samples
+	 * itself reports samples, not blocks. */
 	window.bulk = t->counters.pool_takes || t->counters.pool_ends ||
 		      (t->allocators && allocators__are_reported(t->allocators));
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
@@ -152,8 +152,8 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	/* this comes before survivors__harvest(), which counts how many of a stretch's births are
-	 * left */
+	/* must come before survivors__harvest(), which counts how many of the blocks that were born
+	 * in a stretch of continuous tracing are left */
 	if (!rc)
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);

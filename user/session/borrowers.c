@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes that run in a target's memory and are not threads of it. What they allocate is the
  * target's, so their CPU time is counted as the target's, too. Otherwise a target that waits while
- * such a process works would be taken to be at rest: its profile would not be made anew, and no
- * window would be opened. */
+ * such a process works would seem to rest. Then its profile would not be made anew, and no window
+ * would be opened. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -10,10 +10,11 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* Probes of the target alone may not act in such a process: to decide this, the kernel compares
- * thread groups since Linux 6.12, and compared memory before. Processes in which they may not act
- * are counted, but not a child of vfork that calls exec at once, because it allocates nothing. So
- * only processes with at least this CPU time are counted, which did more than call exec. */
+/* It depends on the kernel if probes of the target alone act in such a process: to decide this,
+ * Linux 6.12 and later compare thread groups, and earlier kernels compare memory. Processes in
+ * which such probes perhaps do not act are counted. A child of vfork that calls exec at once is not
+ * counted, because it allocates nothing. So a process is counted only if it has used at least this
+ * CPU time: then it did more than call exec. */
 #define WORKED_NS 5000000
 /* how often the CPU times of such processes are read, if nothing else asks for this */
 #define LOOK_NS 50000000

@@ -23,10 +23,10 @@
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
-/* a process's next window opens only while fewer of its links than this are being closed */
+/* a process's next window does not open while at least this many of its links are being closed */
 #define MAX_PAUSING 16
-/* at most so many threads of a process are asked whether they sleep; if the process has more, this
- * is not known */
+/* at most so many threads of a process are asked whether they sleep; if the process has more
+ * threads, it is not known whether it sleeps */
 #define MAX_THREADS 64
 /* How often the cost of regions is checked. REGIONS_OFTEN_NS: if the cost may pass its limit at any
  * moment. */
@@ -37,11 +37,11 @@
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
 /* The interval becomes at most 16 times finer, and no finer than FINEST: 32 KiB instead of 512 KiB.
- * At most ENOUGH samples of this interval may stand for all that a process holds. So many samples
- * tell its live bytes to one in a hundred. All processes together may have no more than TABLE_SHARE
- * of the room for live samples. Samples from a time when the interval was finer stay, so there may
- * be three times as many samples as this. (Each time that a process holds twice as much, its
- * interval doubles, and half of ENOUGH is added.) */
+ * At most ENOUGH samples of this interval may stand for all that a process holds. With so many
+ * samples, the error of its live bytes is about one in a hundred. All processes together may have
+ * no more than TABLE_SHARE of the room for live samples. Samples from a time when the interval was
+ * finer stay, so there may be three times as many samples as these limits allow. (Each time that a
+ * process holds twice as much, its interval doubles, and half of ENOUGH is added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
@@ -139,9 +139,9 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
  * than it can pay for. samples: how many came in the last window; SAMPLES_WANTED are wanted. few:
  * the next window is expected to have so few calls that it can pay for sampling nearly all of them.
- * Then the interval becomes the finest one at once, because there may be only two more windows, and
- * their samples would otherwise be mostly large blocks, which are always sampled. With many calls
- * the interval changes step by step, because the next window may meet a burst. */
+ * Then the interval becomes the finest one at once. Perhaps there are only two more windows, and at
+ * a coarser interval most of their samples would be large blocks, which are always sampled. With
+ * many calls the interval changes step by step, because the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, bool few)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -201,8 +201,9 @@ static double adapt_interval(void *ctx, struct paced *p, double cost_ns, double 
 	return (double)t->budget.interval / (double)s->interval;
 }
 
-/* Returns the least factor, a power of two, by which the interval may be multiplied so that the
- * process holds no more samples than it may. Returns 1 if the kernel's tables were full. */
+/* Returns the least factor by which the interval may be multiplied: with it, the process holds no
+ * more samples than allowed. The factor is a power of two. Returns 1 if the kernel's tables were
+ * full. */
 static double least_factor(const struct session *s, const struct target *t)
 {
 	const __u64 *lost = t->counters.lost;
@@ -295,13 +296,15 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	/* totals that are read during a window may bring in CPU time that was used before it */
+	/* totals that are read during a window may contain CPU time that was used before the
+	 * window */
 	if (!run_time__runs(&((struct target *)p->owner)->budget.run))
 		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
 /* Notes the totals where a window begins or ends. The kernel updates totals of CPU time only at
- * ticks. So the CPU time that threads use between the two edges is measured separately. */
+ * ticks. So the CPU time that threads use between the window's beginning and its end is measured
+ * separately. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
 	struct target *t = p->owner;
@@ -523,8 +526,9 @@ static const struct pace_ops ops = {
 /* Returns what seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns.
  * If the heap is not traced, this is the limit. Else it is half of the limit for the present way of
  * tracing, because the heap needs the other half. (Where the heap is traced in windows, the limit
- * for windows counts. Half of the limit for continuous tracing would be too much. With a python
- * that grew, it left windows a third of their limit, and only one window came in half a minute.) */
+ * for windows counts. Half of the limit for continuous tracing would be too much. With a Python
+ * process that grew, the windows then had only a third of their limit, and only one window came in
+ * half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
@@ -538,9 +542,9 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 }
 
 /* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows.
- * But a program may make so many of them that seeing them costs too much. left_ns is what this may
- * cost minus what it has cost, summed over time. It tells such a program from one that only has a
- * burst. Returns when to check again. */
+ * But a program may make so many of them that seeing them costs too much. left_ns is what seeing
+ * them may cost minus what it has cost, summed over time. This sum tells such a program from one
+ * that only has a burst. Returns when to check again. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
@@ -587,8 +591,8 @@ uint64_t budget__keep(struct session *s)
 void budget__hurry(struct session *s, bool waits)
 {
 	/* Where probes are for all processes, a window is nearly always open. And looking after so
-	 * many processes takes long: others must get the CPU meanwhile. So the priority is not
-	 * raised. */
+	 * many processes takes long: other programs must get the CPU meanwhile. So the priority is
+	 * not raised. */
 	if (s->everywhere)
 		return;
 	if (!waits || !s->scheduler.begun || s->stop_ns) {
@@ -715,7 +719,7 @@ int budget__begin(struct session *s)
 	int rc = 0;
 
 	if (s->everywhere)
-		/* a command has its own process by now, and keeps its priority */
+		/* a command already has a process of its own, whose priority stays as it was */
 		priority__raise(NICE);
 	scheduler__begin(&s->scheduler, &ops, s, &limits);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

@@ -6,12 +6,12 @@
 
 #include "session/internal.h"
 
-/* Windows aim at this share of the limit. The limit counts cost as programs feel it (windows.h),
- * which differs from the calculated cost by some hundredths. So something is left below the
+/* Windows aim at this share of the limit. The limit counts cost as programs feel it (windows.h).
+ * This cost differs from the calculated cost by some hundredths, so something is left below the
  * limit. */
 #define BUDGET_AIM 0.92
-/* Continuous tracing may cost this share of the limit. It is nearer to 1 than BUDGET_AIM, because
- * continuous tracing costs what was calculated. */
+/* Continuous tracing may cost this share of the limit. The share is nearer to 1 than BUDGET_AIM,
+ * because continuous tracing costs what was calculated. */
 #define BUDGET_STEADY 0.95
 
 /* Begins a run that has a limit. Call it when the run's probes are in place. 0 or negative
@@ -25,16 +25,16 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* Raises or restores memtrace's priority. waits: memtrace is about to wait for what is due next,
- * for which it has a raised priority under a limit. false: it is about to do longer work, for which
- * it has its normal priority. */
+/* Raises or restores memtrace's priority. waits: memtrace is about to wait for what is due next.
+ * Under a limit it then has a raised priority. false: memtrace is about to do longer work, with its
+ * normal priority. */
 void budget__hurry(struct session *session, bool waits);
 
 /* Call it when the run is over: stops the scheduler, and restores memtrace's priority. */
 void budget__end(struct session *session);
 
-/* Has tracing kept its limit since the last call of budget__holds()? This is for long work, during
- * which budget__keep() is not called. The first call in a long while answers yes. */
+/* Has tracing kept its limit since the last call of budget__holds()? Call it during long work, when
+ * budget__keep() is not called. The first call in a long while answers yes. */
 bool budget__holds(struct session *session);
 
 /* Has the cost of probes been measured: for the allocator's calls and, where there is a limit, for
@@ -48,9 +48,9 @@ double budget__cost_ns(const struct session *session, const struct target *targe
  * unknown. Call it after session__stop(). */
 double budget__host_pct(struct session *session);
 
-/* Calls that come rarely cost more each, and so do calls of functions on which other tracers have
- * probes. Adds both extra costs, since this function was last called, to the target's cost. Call it
- * when the target's counters have just been read. */
+/* A call costs more if calls come rarely, or if other tracers have probes on its function. Adds to
+ * the target's cost what both effects have cost since this function was last called. Call it when
+ * the target's counters have just been read. */
 void budget__note_surcharges(const struct session *session, struct target *target);
 
 #endif

@@ -246,11 +246,12 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		p->sites[s->site_of[site]]
 			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
 	}
-	/* The kernel side has counted the blocks that it dropped itself. */
+	/* Adds to the blocks that the kernel side has dropped and counted itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
 }
 
-/* Adds who freed whose memory. It is not called for windows, which see few of the frees. */
+/* Adds who freed whose memory. Not called for a process that is traced in windows, because windows
+ * see few of the frees. */
 static int add_transfers(const struct build *b, struct profile *p)
 {
 	const struct abi_transfer_key *keys = b->drain->transfers.keys;
@@ -352,8 +353,8 @@ uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	/* a target without allocators of its own: the probes are for all processes, so they are in
-	 * the new program, too */
+	/* a target without a list of its own allocators: the probes are for all processes, so they
+	 * are in the new program, too */
 	if (!t->exec_ns || !t->allocators)
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
@@ -370,8 +371,8 @@ uint64_t build__exec_untraced(const struct build *b)
 
 /* Returns 1 if the main thread has ended and the probes have therefore gone silent, although other
  * threads go on. To find the process of a probe, the kernel looks for the process's main thread.
- * For some kinds of probe the kernel does this at each call, for the others when probes are placed
- * (each window places them). */
+ * For some kinds of probe the kernel does this at each call, for the other kinds when probes are
+ * placed (each window places them). */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&
@@ -491,7 +492,8 @@ static int begin_profile(const struct build *b, struct profile *p)
 	return p->exe ? 0 : -ENOMEM;
 }
 
-/* Call it when everything is in the profile: sorts it, and looks up the names. 0 or -ENOMEM. */
+/* Call it when everything is in the profile: sorts the profile, and looks up the names. 0 or
+ * -ENOMEM. */
 static int finish_profile(const struct build *b, struct profile *p)
 {
 	size_t cut = 0;
@@ -605,7 +607,8 @@ static int add_region_probes(const struct build *b, struct profile *p)
 	return rc;
 }
 
-/* Adds the book's sites. site_of[i] becomes the profile's number of the book's i-th site. */
+/* Adds the book's sites to the profile. site_of[i] becomes the number that the book's i-th site has
+ * in the profile. */
 static int add_region_sites(const struct build *b, struct profile *p, size_t *site_of)
 {
 	const struct region_book *book = &b->target->book;

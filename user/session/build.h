@@ -21,7 +21,7 @@
 #include "session/python.h"
 #include "symbolize/symbolize.h"
 
-/* State that keeps the cost of tracing one process within its budget (budget.h). */
+/* State for keeping the cost of tracing one process within its budget (budget.h). */
 struct budget {
 	struct paced pace; /* when the process is traced; pace.windows.budget 0: continuously */
 	/* blocks born in windows; n_windows 0: no window was recorded */
@@ -84,7 +84,8 @@ struct target {
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless; /* its main thread has ended, other threads go on */
-	/* after its main thread ended, its own probes were placed again: they are in no code */
+	/* its own probes were placed again after its main thread had ended, so they are in no
+	 * code */
 	bool silent;
 	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
 			   * ended */
@@ -96,25 +97,25 @@ struct target {
 	bool code_changed;
 	/* `maps` have changed, and have not been searched for allocators since */
 	bool probes_due;
-	struct maps maps; /* all mappings it ever had; of those at one address, the newest */
+	struct maps maps; /* all mappings it ever had; of several at one address, only the newest */
 	/* CPU time so far of processes that ran in its memory (borrowers.c); n_borrowers: the
 	 * number of those that run there now */
 	uint64_t lent_ns;
 	size_t n_borrowers;
-	/* how many borrowers have worked, although the probes may not act in them */
+	/* how many borrowers have worked in which the probes perhaps do not act */
 	uint64_t borrowers_unseen;
 	size_t n_mapped; /* number of mappings when /proc was last read */
 	/* How many mappings took the place of other code. Frames in the old code get names of the
 	 * new code. */
 	uint64_t code_replaced;
-	/* where its perf map may be, which names code that lies in no file; root_fd -1: not
+	/* where its perf map may be (this map names code that lies in no file); root_fd -1: not
 	 * known */
 	struct perf_map_place perf_map;
 	struct python_names *python; /* NULL: it runs no Python, as far as is known */
 	/* how often Python was looked for while the process's loader was not ready */
 	unsigned int python_looks;
 	uint64_t python_due_ns; /* when to look for Python again; 0: not again */
-	/* how many mappings of code the kernel side does not know; the most at any time */
+	/* the most mappings of code that the kernel side did not know at any one time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
@@ -151,8 +152,8 @@ struct target {
 	double gone_bytes; /* what its former programs held when exec replaced them */
 	struct sizes anon; /* its anonymous memory */
 	/* Some work is repeated, but is skipped while the process rests, because the result depends
-	 * only on what the process does. Since when the process rests, for each kind of such
-	 * work: */
+	 * only on what the process does. For each kind of such work, `rest` tells since when the
+	 * process rests: */
 	struct {
 		struct rest totals, size, look, news;
 	} rest;
@@ -198,12 +199,13 @@ struct build {
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
 	unsigned without; /* parts of the model of windows that are left out: profile/parts.h */
-	/* how often the kernel did not run a BPF program for a call, of any process */
+	/* how often the kernel did not run a BPF program for a call (of any process) */
 	uint64_t missed_runs;
 	uint64_t withdrawals; /* of all probes, while this process was a target */
 };
 
-/* The sites of one process among the drained ones, and the number of each in the profile. */
+/* The sites of one process, as drained from the kernel, and the number of each site in the
+ * profile. */
 struct process_sites {
 	const struct abi_site_key *keys; /* ascending */
 	const struct abi_site *sites;

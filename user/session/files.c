@@ -27,9 +27,10 @@ const char *files__not_traced(struct session *s, const struct target *t)
 		if (!e->executable || !e->file.inode)
 			continue;
 		mark = binaries__mark(s->binaries, &e->file);
+		/* a file with an unknown malloc may have probes by --alloc */
 		unknown = unknown ||
 			  (mark && *mark == FILE_UNKNOWN &&
-			   !capture__probes_file(s->capture, &e->file, NULL)); /* by --alloc */
+			   !capture__probes_file(s->capture, &e->file, NULL));
 		new = new || !mark || *mark == FILE_NEW;
 		refused = refused || (mark && *mark == FILE_REFUSED);
 		probed = probed || capture__probes_file(s->capture, &e->file, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds targets. With probes for all processes, the targets are searched each time that any process
- * of the machine maps a file, and each time that a block ends. With 2,000 targets, going through
- * all of them took 5 us each time.
+/* Finds targets. With probes for all processes, the list of targets is searched each time that any
+ * process of the machine maps a file, and each time that a block ends. With 2,000 targets, going
+ * through all of them took 5 us each time.
  *
  * When a target is removed, those behind it move up in the session's list. So the index cannot hold
  * places in the list: it has entries of its own. An entry stays when its target is removed, because

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* For a run that was held up so long that its probes were taken out of all processes
- * (capture/keeper.h). What the probes would have seen is lost, and this is reported. Then the
- * probes are put back. */
+ * (capture/keeper.h). What the probes would have seen is lost. The run reports this loss, and puts
+ * the probes back. */
 #include <errno.h>
 #include <sys/timerfd.h>
 
@@ -27,8 +27,8 @@ bool guard__note(struct session *s)
 	return true;
 }
 
-/* While a command is held, memtrace may be silent for any time, because only the command's loader
- * runs, which waits for disks. */
+/* While a command is held, memtrace may be silent for any length of time, because only the
+ * command's loader runs, which waits for disks. */
 void guard__expect(struct session *s, bool long_work)
 {
 	bool limited = s->max_overhead > 0;

@@ -46,8 +46,8 @@ struct session {
 		*targets; /* targets that are traced, or have ended and are still to be reported */
 	size_t n_targets, room;
 	struct target_index index; /* finds these targets: find.c */
-	size_t n_met;		   /* number of all targets so far, also of those that left nothing
-				    * to report */
+	size_t n_met;		   /* number of all targets so far, including those that left
+				    * nothing to report */
 	/* True: probes are in the files, and act in all processes that run these files; the kernel
 	 * side knows which of the processes are traced. False: probes are in the targets alone, and
 	 * cost no other process anything. */
@@ -123,7 +123,8 @@ struct session {
 	/* capture__borrowers_changes() at the last check; when borrowers__keep() checks again */
 	uint64_t borrowers_changes, borrowers_look_ns;
 	uint64_t forgotten; /* profiles of ended processes for which there was no room */
-	uint64_t unseen;    /* processes that may have made calls, but ended before one was seen */
+	/* processes that may have made calls, but ended before any call was seen */
+	uint64_t unseen;
 	struct profile_list profiles;
 	struct profile_run *run; /* of all profiles */
 };
@@ -161,9 +162,9 @@ void profiles__foresee(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
 
-/* Has the process done nothing since the last call with this `rest` that returned false? Reads only
- * the process's CPU time, with one system call: a process that uses no CPU time calls no function
- * and allocates nothing. */
+/* Has the process done nothing since targets__rests() last returned false for this `rest`? Reads
+ * only the process's CPU time, with one system call: a process that uses no CPU time calls no
+ * function and allocates nothing. */
 bool targets__rests(const struct target *target, struct rest *rest);
 
 /* Sets `is_due` of each target, for session__news(). */
@@ -177,8 +178,8 @@ struct target *targets__find(struct session *session, pid_t pid);
 /* Returns the target that has this number in the kernel's tables, or NULL. */
 struct target *targets__find_process(struct session *session, uint32_t process);
 
-/* Removes a target from the index. Call it before the target, at place `at`, is removed from the
- * session's list. */
+/* Removes from the index the target at place `at` of the session's list. Call it before the target
+ * is removed from this list. */
 void targets__forget_entry(struct session *session, size_t at);
 void target_index__clear(struct target_index *index);
 
@@ -197,7 +198,7 @@ void borrowers__keep(struct session *session);
 /* --- active.c: paused processes --- */
 
 /* Is the process paused? Forgets the pause if the process that was paused has ended, even if
- * another one has its pid now. */
+ * another process has its pid now. */
 bool active__is_paused(struct session *session, pid_t pid);
 
 /* Begins to trace the paused processes that are wanted again. Returns whether any live process is
@@ -228,14 +229,14 @@ int targets__refresh_maps(struct session *session, struct target *target);
 /* Makes a target of a process that is traced without having been named. */
 void targets__welcome(struct session *session, const struct abi_event *event);
 
-/* Puts probes, for all processes, into those files of the target's allocators that have none. The
- * session owns target->allocators from then on. 0 or negative errno with err. */
+/* Puts probes for all processes into those files of the target's allocators that have no probes.
+ * The session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
 /* If the target has a pool whose blocks cannot be seen, adds this to the list of refusals. */
 void targets__note_unseen(struct session *session, const struct target *target);
 
-/* Puts probes for this target alone on those of its allocators that have none. */
+/* Puts probes for this target alone on those of its allocators that have no probes. */
 void targets__attach_own(struct session *session, struct target *target);
 /* Puts the target's own probes back in place, after capture__pause(). Returns what
  * capture__resume() returns. */
@@ -276,8 +277,8 @@ enum file_mark {
 	FILE_REFUSED, /* some function of it, or of a file searched with it, cannot be probed */
 };
 
-/* Returns why no call of the target's allocator can be seen, as a static string. NULL: its calls
- * can be seen, or it has probes of its own. */
+/* Returns why no call of the target's allocator can be seen, as a static string. NULL: the calls
+ * can be seen, or the target has probes of its own. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */

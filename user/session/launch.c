@@ -184,7 +184,7 @@ int launch__next_mapping(struct launch *launch, int *ret_status)
 					    (int)info.entry.args[4] >= 0;
 			/* glibc's ld.so calls set_tid_address when all libraries are mapped and
 			 * before any of their code runs. Another dynamic linker may call it
-			 * earlier: libraries that it maps after the call are not followed. */
+			 * earlier. Then libraries that it maps after the call are not followed. */
 			if (info.entry.nr == SYS_set_tid_address ||
 			    outside_interp(launch, info.instruction_pointer)) {
 				launch->loading = false;

@@ -7,7 +7,7 @@
 /* A thread that runs may have used more CPU time than its clock says. The clock is right again at
  * the kernel's next tick at the latest. This tick comes at least once a second, also on a CPU
  * without regular ticks (nohz_full). So if the clock has stood at a value for longer than a second,
- * it was right when it was first read with this value. */
+ * this value was right when it was first read. */
 #define TICK_NS 1100000000
 /* A process that rests gets a new profile when its run is longer by 1/STALE than at its last
  * profile. */

@@ -26,7 +26,7 @@
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
  * PERF_EDGES_S: what opening and closing a window costs this process, until the probes of malloc
  * and free are out. PERF_WINDOW_S: length of the shortest window. Within PERF_PAYS_S, the share of
- * its CPU time that the limit allows must pay for both. */
+ * its CPU time that the limit allows must pay for these edges and this window. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -62,8 +62,8 @@ int session__check_pid(pid_t pid, struct error *err)
 	return 0;
 }
 
-/* The kernel finds a process's memory by its main thread. When this thread has ended, it has no
- * memory any more, and probes for this process alone are placed nowhere. */
+/* The kernel finds a process's memory by its main thread. A main thread that has ended has no
+ * memory any more, so probes for this process alone are placed nowhere. */
 int session__check_alone(pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
@@ -192,7 +192,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		error__set(err, rc, "cannot measure what probes cost: %s", strerror(-rc));
 		goto fail;
 	}
-	/* Regions cannot be seen on every machine: a failure here does not fail the plan. */
+	/* On some machines regions cannot be seen: a failure here does not fail the plan. */
 	with_regions.regions = true;
 	if (!capture__new(&with_regions, &capture, NULL)) {
 		ret->regions_calibrated =
@@ -248,7 +248,7 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 }
 
 /* Puts probes into the target alone, or into its allocators' files, for all processes that run
- * them. */
+ * these files. */
 static int attach_allocators(struct session *s, struct target *t, struct error *err)
 {
 	if (!s->everywhere)
@@ -314,7 +314,7 @@ int open__attach(struct session *s, struct target *t, bool loading, struct error
 	if (rc)
 		return rc;
 	t->heap_attached = true;
-	/* The kernel was only given a pid. Was it still that of the same process? */
+	/* The kernel was only given a pid. Did this pid still belong to the same process? */
 	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks ||
 	    !process__lives(&now))
 		return error__set(err, -ESRCH,
@@ -449,8 +449,8 @@ static int begin_guard(struct session *s, struct error *err)
 }
 
 /* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one. If
- * this is not enough, it fails before anything is captured: later, there might be no descriptor
- * left to write the result. */
+ * not enough is allowed, this function fails before anything is captured: later, there might be no
+ * descriptor left to write the result. */
 static int raise_descriptors(size_t n_pids, struct error *err)
 {
 	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
@@ -534,9 +534,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				  * wrong */
 				 .pools = features__tables() && !(s->max_overhead > 0),
 				 /* A run that is to record every allocation, or the calls of named
-				  * functions, cannot do with the samples that a program takes. A
-				  * command's markers are not looked for, because its libraries come
-				  * one after the other. */
+				  * functions, needs more than the samples that a program takes
+				  * itself. A command's markers are not looked for, because its
+				  * libraries come one after the other. */
 				 .markers = !s->everywhere && !o->command && s->interval > 1 &&
 					    !s->n_extra,
 				 .meanwhile = {guard__wait, s}};

@@ -73,7 +73,7 @@ void patched__look_everywhere(struct session *s, struct allocators *allocators)
 	process__each(look_at_other, &look);
 }
 
-/* Takes the probes of an allocator out of everybody's code, and refuses it. */
+/* Takes the probes of an allocator out of the code of all processes, and refuses it. */
 static void refuse_everywhere(struct session *s, const struct allocator *a, const char *text)
 {
 	struct allocator refused = {.family = a->family, .file = a->file};

@@ -46,14 +46,14 @@ bool privileges__have(int cap);
 
 /* Gives up, for good, the capabilities that the phase does not need. CAP_DAC_OVERRIDE, which lets
  * files be written where this user may not, is kept but not effective: see privileges__override().
- * The first call sets no_new_privs: programs executed later cannot regain anything. So a command
- * must be forked before the first call. 0, or negative errno with err. */
+ * The first call sets no_new_privs: programs executed later cannot regain any capability. So a
+ * command must be forked before the first call. 0, or negative errno with err. */
 int privileges__limit(enum privileges_phase phase, const struct privileges_use *use,
 		      struct error *err);
 
-/* Starts the process that opens targets' files (base/far.h), with the capabilities for that. Call
- * it after privileges__limit(), and before memtrace has descriptors that this process must not keep
- * open. 0, or negative errno with err. */
+/* Starts the process that opens targets' files (base/far.h), with the capabilities that this takes.
+ * Call it after privileges__limit(), and before memtrace has descriptors that this process must not
+ * keep open. 0, or negative errno with err. */
 int privileges__begin_files(struct error *err);
 
 /* wanted: makes CAP_DAC_OVERRIDE effective, to write files where this user may not. false: gives it

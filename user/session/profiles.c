@@ -15,14 +15,14 @@
 
 #define MIN_SETTLED	16	   /* all tables are read when so many processes have ended */
 #define SETTLE_EVERY_NS 2000000000 /* the tables are read at most this often */
-/* The tables are also read if even one process ended this long ago, because its files are held
- * until its profile is made. */
+/* The tables are also read if a process ended this long ago, even if it is the only one: its files
+ * are held until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
 /* session__await_gap() waits at most this long for a gap between windows */
 #define GAP_WITHIN_NS 1000000000
 #define GAP_LOOK_MS   5 /* how often it checks for a gap */
-/* With session_options.victims: how often the blocks of processes in windows are checked. This
- * takes at most one FORESEE_SHARE-th of memtrace's time. */
+/* With session_options.victims: how often the blocks of processes in windows are checked. These
+ * checks take at most 1/FORESEE_SHARE of memtrace's time. */
 #define FORESEE_EVERY_NS  500000000
 #define FORESEE_SHARE	  10
 #define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */
@@ -333,7 +333,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 }
 
 /* Brings a target's ledger up to date. If continuous tracing still goes on, the ledger gets what
- * this has seen so far. */
+ * that tracing has seen so far. */
 static void look_now(struct session *s, struct target *t)
 {
 	struct target *const only[] = {t};
@@ -360,9 +360,8 @@ static bool in_window(const struct target *t)
 	       (p->closing || p->settling || (p->windows.open && !p->windows.continuous));
 }
 
-/* From time to time brings the ledger of every target that has had windows up to date. Once a
- * process is a victim, nothing can be read from it any more, and only what was read before is
- * known. */
+/* From time to time updates the ledgers of all targets that have had windows. Once a process is a
+ * victim, nothing can be read from it any more, and only what was read before is known. */
 void profiles__foresee(struct session *s)
 {
 	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), wait;

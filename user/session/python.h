@@ -22,9 +22,9 @@ int python_names__new(struct python_files *files, pid_t pid, const struct maps *
 		      struct python_names **ret, struct abi_python *ret_how);
 void python_names__free(struct python_names *names);
 
-/* Reads the code object of the frame, if frame is one of Python and the object is new. The process
- * must not have ended. For each object, another process is asked several times (proc/memory.h), so
- * the guard of probes is told after each object that all is well. */
+/* Reads the code object of the frame, if this is a frame of Python and the object is new. The
+ * process must not have ended. For each object, this function asks another process several times
+ * (proc/memory.h). So it tells the guard of probes after each object that all is well. */
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
 			 struct capture *capture);
 

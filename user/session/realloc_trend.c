@@ -9,7 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* windows slow programs down by at most this factor, bare loops excepted */
+#define MOST_HIDDEN 20 /* windows slow no program more than this, except bare loops of malloc */
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
@@ -27,8 +27,8 @@ static struct realloc_slices *slices_of(const struct build *b, const struct proc
 	return slices;
 }
 
-/* Returns when the middle half of the time from the first window to the last begins. *ret_step:
- * length of one of the SERIES_SEGMENTS slices of this half. */
+/* Returns the beginning of the middle half of the time from the first window to the last.
+ * *ret_step: length of one of the SERIES_SEGMENTS slices of this half. */
 static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 {
 	uint64_t first_ns = e->windows[0].start_ns;
@@ -38,7 +38,7 @@ static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 	return first_ns + run / 4;
 }
 
-/* Returns the last window that has begun by ns, or the first window if none has. */
+/* Returns the last window that began at the time ns or before, or the first window if none did. */
 static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
@@ -86,8 +86,8 @@ static double scale_of(const struct windowed_run *run)
 }
 
 /* Estimates the growth of one site's vectors, from slices of the middle half of the run.
- * ask_process() corrects it later. k: turns bytes per second of windows into bytes per second of
- * the run. false: too little was seen. */
+ * ask_process() corrects it later. k: the factor that turns bytes per second of windows into bytes
+ * per second of the run. false: too little was seen. */
 static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
 			    double held, double k, struct growth *ret)
 {
@@ -117,15 +117,15 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 {
 	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
 
-	/* A trend suggests that vectors are never freed, but it may be chance. If it is chance, the
-	 * process grows less than its vectors seem to. So the low end is at most the process's
-	 * growth. */
+	/* A trend suggests that vectors are never freed, but the trend may be chance. If it is
+	 * chance, the process grows less than its vectors seem to. So the low end is at most the
+	 * process's growth. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
 	/* If the vectors grow, the process grows by more than the limit in this condition, even if
-	 * they grow by the wall clock. (Windows make the two clocks differ by the factor `slowed`,
-	 * and never by more than MOST_HIDDEN in what was measured.) If the process grows by less,
-	 * it is not sure that the vectors grow. */
+	 * their growth follows the wall clock. (Windows make the two clocks differ by the factor
+	 * `slowed`, and never by more than MOST_HIDDEN in what was measured.) If the process grows
+	 * by less, it is not sure that the vectors grow. */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
 	/* the process grows by less than its vectors seem to: their growth follows the wall
@@ -181,10 +181,10 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Memory may grow by the wall clock. Windows slow the program, but not such growth. So a net second
- * in a window shows more of this growth than a net second outside. To correct this, multiplies live
- * by the factor by_clock. This factor has the same relative error as the growth. most: upper limit
- * of live bytes; 0: not known. */
+/* The growth of memory may follow the wall clock. Windows slow the program, but not such growth. So
+ * a net second in a window shows more of this growth than a net second outside of windows. To
+ * correct this, multiplies live by the factor by_clock. This factor has the same relative error as
+ * the growth. most: upper limit of live bytes; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;

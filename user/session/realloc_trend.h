@@ -24,8 +24,8 @@ struct realloc_trend {
 	struct growth all; /* of all sites whose vectors grow */
 };
 
-/* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second. 0, and
- * then the caller clears *ret; or -ENOMEM. */
+/* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second. Returns
+ * 0 (then the caller clears *ret later) or -ENOMEM. */
 int realloc_trend__new(const struct build *build, const struct process_sites *sites,
 		       const struct windowed_run *run, const struct growth *anon,
 		       struct realloc_trend *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Puts what could not be probed of a process's allocators into its profile. Private to
+/* Puts into a process's profile what could not be probed in its allocators. Private to
  * user/session. */
 #ifndef MEMTRACE_SESSION_REFUSALS_H
 #define MEMTRACE_SESSION_REFUSALS_H

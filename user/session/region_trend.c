@@ -6,9 +6,9 @@
 
 #include "base/cleanup.h"
 
-/* Returns the mean size of the regions that the site took, bytes. This is the error of the memory
- * that the site takes in a span of time, because a region near the end of the span may come just
- * before or just after that end. */
+/* Returns the mean size of the regions that the site took, bytes. This is also the error of the
+ * memory that the site takes in a span of time: a region may come just before the end of the span,
+ * or just after it. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;
@@ -63,7 +63,7 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 	if (!held)
 		return -ENOMEM;
 	/* If regions were not followed to the end of the run, uses the last snapshot from before
-	 * they were given up. The book is of no use then: regions that were unmapped since have
+	 * memtrace gave them up. The book is of no use then: regions that were unmapped since have
 	 * been removed from it, but regions that were mapped since are missing. */
 	if (t->regions_stopped_ns) {
 		if (!t->region_series.n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Snapshots of what every stack's regions hold, and how fast that grows. No call of mmap and its
- * like is missed, so this is exact, even where the heap is traced in windows. Private to
+ * like is missed, so these figures are exact, even where the heap is traced in windows. Private to
  * user/session. */
 #ifndef MEMTRACE_SESSION_REGION_TREND_H
 #define MEMTRACE_SESSION_REGION_TREND_H

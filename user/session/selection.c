@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Selects processes that nobody named. The processes that exist when the run begins are examined
- * here. The kernel side judges later ones, at their exec or fork, by the same conditions. The
+ * here. The kernel side judges later processes, at their exec or fork, by the same conditions. The
  * kernel side cannot judge a program's path. So it asks selection__judge() once per program file,
  * and again when the program file has changed. */
 #include <errno.h>

@@ -62,8 +62,8 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
-/* Reads the memory sizes of processes. With probes for all processes, it reads only those of
- * processes that had windows: for these, sizes tell the growth of a stack from noise. */
+/* Reads the memory sizes of processes. With probes for all processes, reads only the sizes of
+ * processes that had windows: for these processes, sizes tell the growth of a stack from noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -160,8 +160,8 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* Notes what the targets have mapped before the run. So if they unmap some of this later, it is
- * known to be from before the run. */
+/* Notes what the targets have mapped before the run. If a target unmaps some of it later, this
+ * memory is then known to be from before the run. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -245,7 +245,7 @@ bool session__dispatch(struct session *s)
 	capture__beat(s->capture);
 	withdrawn = !s->stop_ns && guard__note(s);
 	/* takes the news before the probes are put back: a target that has changed its code
-	 * meanwhile gets no probes there */
+	 * meanwhile gets no probes in that code */
 	targets__take_news(s);
 	if (withdrawn)
 		guard__restore(s);

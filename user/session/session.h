@@ -20,8 +20,8 @@ struct session;
 
 /* Selects processes that are traced without being named. */
 struct session_selection {
-	/* true: each process that meets all conditions below is traced. false: only children are,
-	 * if `follow` is set */
+	/* true: each process that meets all conditions below is traced. false: only children of
+	 * traced processes are traced, if `follow` is set */
 	bool dynamic;
 	/* children of traced processes, present and future ones, are traced, whether they meet the
 	 * conditions or not */
@@ -63,15 +63,15 @@ enum session_region_place {
  * long. Taking the probes out takes time, too: all in all, targets run undisturbed again within a
  * second. Without a limit of overhead, it matters more that the trace misses nothing. So the time
  * is then GUARD_UNLIMITED_MS, which is longer. While files are written under a limit, the time is
- * GUARD_WRITING_MS: a slow disk does not cause the probes to be taken out, and targets still run
- * undisturbed again within a second. */
+ * GUARD_WRITING_MS. Then a slow disk does not cause the probes to be taken out, and targets still
+ * run undisturbed again within a second. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_WRITING_MS   600
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
 
 /* At most so many processes get probes of their own. The kernel takes 10 to 30 ms for the probes of
- * each. */
+ * each process. */
 #define SESSION_SEPARATE 16
 
 #define SESSION_FAVOURED 4 /* at most so many processes are favoured at a time: session__favour() */
@@ -137,8 +137,8 @@ struct session_options {
 	struct symbolize_options symbolize;
 };
 
-/* Puts everything in place for a run. Returns 0, or negative errno with err. After a failure no
- * probe is left, and no process that it started. */
+/* Puts everything in place for a run. Returns 0, or negative errno with err. After a failure, no
+ * probe and no process that it started is left. */
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
@@ -160,9 +160,9 @@ void session__hurry(struct session *session);
 bool session__dispatch(struct session *session);
 
 /* Ends tracing a target that is alive. Its probes are taken out, the kernel's records of it are
- * discarded, and it has no profile any more. Children that the process forks while it is paused are
- * not traced before their next exec. An exec of the process itself does not begin tracing again. 0;
- * -ESRCH: it is no target; -EINVAL: it is a command. */
+ * discarded, and it has no profile any more. Children that the process forks before
+ * session__activate() are not traced before their next exec. An exec of the process itself does not
+ * begin tracing again. 0; -ESRCH: it is no target; -EINVAL: it is a command. */
 int session__deactivate(struct session *session, pid_t pid);
 
 /* Begins to trace a process again, with all figures at zero, after session__deactivate() was called
@@ -172,8 +172,9 @@ int session__activate(struct session *session, pid_t pid);
 
 /* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
  * the process will soon be traced again, and "" if nobody has asked for that. Else it says what
- * failed when the process was to be traced again. If there was no room for the process, this is
- * tried again. Stops when fn returns something else than 0, and returns that; else 0. */
+ * failed when the process was to be traced again. If there was no room for the process, memtrace
+ * tries again to trace it. Stops when fn returns something else than 0, and returns that; else
+ * 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
@@ -199,7 +200,7 @@ size_t session__favoured(const struct session *session,
  * all is well (session__dispatch()). *ret_s: for how many seconds in all the probes were out. */
 size_t session__withdrawals(const struct session *session, double *ret_s);
 
-/* Is the process mt-keeper alive, which takes the probes out when memtrace is silent? If not, the
+/* Is mt-keeper alive, the process that takes the probes out when memtrace is silent? If not, the
  * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
@@ -250,8 +251,9 @@ void session__await_gap(struct session *session);
 void session__expect_long_work(struct session *session, bool long_work);
 
 /* Makes profiles while the run goes on: calls fn for the present profile of each target that has
- * not ended, in order. When fn returns something else than 0, stops and returns that. The profile
- * is freed after the call of fn. Takes as long as reading all tables does. 0 or negative errno. */
+ * not ended, in the order in which the targets came. When fn returns something else than 0, stops
+ * and returns that. The profile is freed after the call of fn. Takes as long as reading all tables
+ * does. 0 or negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
@@ -270,16 +272,16 @@ struct session_news {
 
 /* Like session__peek(), but calls only news->same for a process that has done nothing since its
  * last profile. Even such a process gets a new profile when its run is a quarter longer than at its
- * last profile, because growth is divided by the length of the run, and blocks have become older.
- * At least one process gets a new profile each minute, because each profile also has the losses of
- * the whole run. */
+ * last profile. One reason is that growth is divided by the length of the run, the other that
+ * blocks have become older. At least one process gets a new profile each minute, because each
+ * profile also has the losses of the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since
- * the last call, with what it held when it ended. Where fn returns something else than 0, or a
- * profile cannot be made, goes on with the other profiles, and returns the first of these errors. A
- * profile that could not be made is tried again. The profile is freed after the call;
- * session__profiles() has it again. 0 or negative errno. */
+ * the last call. The profile tells what the target held when it ended. If fn returns something else
+ * than 0, or a profile cannot be made, goes on with the other profiles, and returns the first of
+ * these errors. A profile that could not be made is tried again. The profile is freed after the
+ * call of fn; session__profiles() gives it again. 0 or negative errno. */
 int session__victims(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		     void *ctx);
 
@@ -302,8 +304,9 @@ void session__stop(struct session *session);
 void session__detach(struct session *session);
 
 /* Makes profiles of what each target holds. Call it after session__stop(). The profiles are sorted
- * and symbolized. They are in the order of options->pids, for each pid the heap before the regions.
- * The session owns the array and the profiles. 0 or negative errno. */
+ * and symbolized. They are in the order of options->pids. For each pid, the profile of the heap
+ * comes before that of the regions. The session owns the array and the profiles. 0 or negative
+ * errno. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 

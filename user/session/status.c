@@ -14,8 +14,8 @@ static bool is_continuous(const struct target *t)
 	return t->budget.stretch && t->budget.pace.windows.open && !t->budget.pace.closing;
 }
 
-/* Estimates how many bytes a target has allocated in all. In windows only a part of them is
- * counted: the bytes that the target allocated while probes were in place. So this part is scaled
+/* Estimates how many bytes a target has allocated in all. In windows only a part of these bytes is
+ * counted: those that the target allocated while probes were in place. So this part is scaled
  * up. */
 static double allocated(const struct target *t)
 {

@@ -30,7 +30,7 @@
 #define PYTHON_LOOKS	9
 #define PYTHON_AGAIN_NS 5000000ULL
 
-/* Mappings that are gone are kept to name older stacks, but at most MAX_GONE, because a process may
+/* Mappings that are gone are kept to name older stacks, but at most MAX_GONE of them: a process may
  * map at new addresses again and again. When there are more, all that are gone are forgotten.
  * Frames in them then count as frames without a mapping. */
 #define MAX_GONE 16384
@@ -99,9 +99,9 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	note_short(s, rc == -EMFILE);
 }
 
-/* Finds the place of the perf map of a process that runs code that lies in no file. The perf map
- * may have names for this code. It is read when the profile is made, perhaps after the process's
- * end, but its place can be found only while the process lives. */
+/* If a process runs code that lies in no file, finds the place of its perf map. The perf map may
+ * have names for this code. It is read when the profile is made, perhaps after the process's end,
+ * but its place can be found only while the process lives. */
 static void note_jit(struct target *t)
 {
 	if (t->perf_map.root_fd < 0)
@@ -163,7 +163,7 @@ static void seek_python(struct session *s, struct target *t)
 		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
-	/* tries again later and later, but not for ever: the process may not be what its file's
+	/* tries again later and later, but not for ever: perhaps the process is not what its file's
 	 * name says */
 	t->python_due_ns =
 		rc == -EAGAIN && t->python_looks < PYTHON_LOOKS
@@ -307,9 +307,9 @@ void targets__note_unseen(struct session *s, const struct target *t)
 }
 
 /* Looks for allocators in the target's new files, and probes them. Then it marks the files as done.
- * If this failed because the process was gone, or for want of room, the files stay unmarked: it may
- * succeed with the next process that maps them. It can succeed even if the target has ended
- * meanwhile, as long as the target's files are held open. */
+ * If the search failed because the process was gone, or because there was no room, the files stay
+ * unmarked: it may succeed with the next process that maps them. It can succeed even if the target
+ * has ended meanwhile, as long as the target's files are held open. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -362,8 +362,8 @@ static bool on_wanted(void *ctx, pid_t pid)
 	return targets__find(ctx, pid) != NULL;
 }
 
-/* Has the target ended without being noticed so far, and has another process got its pid? Then news
- * of this pid is about the other process. */
+/* Has the target ended, although its end was not noticed yet, and has another process got its pid?
+ * Then news of this pid is about the other process. */
 static bool is_anothers(const struct target *t)
 {
 	struct pollfd end = {.fd = t->pidfd, .events = POLLIN};
@@ -409,12 +409,12 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	struct target *t = targets__find(s, pid);
 
 	/* Ignores the exec that made the process a target, and earlier ones: the maps were read
-	 * after it. */
+	 * after these execs. */
 	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
 	maps__free(&t->maps);
 	s->files_idle = true;
-	if (t->perf_map.root_fd >= 0) /* after the exec, the process may be another user's */
+	if (t->perf_map.root_fd >= 0) /* the process may now belong to another user */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
@@ -462,7 +462,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	budget__welcome(s, t);
 }
 
-/* Notes the victim's size at this moment, as its last one. Its memory is about to be freed: sizes
+/* Notes the victim's size at this moment, as its last size. Its memory is about to be freed: sizes
  * read from now on would show this, not what the program did. */
 static void note_victim(struct session *s, const struct abi_event *event)
 {
@@ -592,7 +592,8 @@ void targets__note_end(struct session *s, struct target *t)
 			s->command_status = 0;
 		else
 			s->command_cpu_ns = own__usage_ns(&usage);
-		/* command_cpu_ns includes the command's children for which it has waited */
+		/* command_cpu_ns includes those children of the command for which the command has
+		 * waited */
 		if (!s->selection && s->command_cpu_ns > t->cpu_now_ns)
 			t->children_cpu_ns = s->command_cpu_ns - t->cpu_now_ns;
 		s->command_ended = true;
@@ -662,7 +663,8 @@ static bool was_late(struct session *s, const struct target *t)
 	return !t->maps.n;
 }
 
-/* Did the target end before it had a window, or while probes were out of everybody's code? */
+/* Did the target end before it had a window, or while probes were out of the code of all
+ * processes? */
 static bool waited(const struct session *s, const struct target *t)
 {
 	if (t->alloc_calls || t->free_calls)

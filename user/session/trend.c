@@ -35,8 +35,8 @@ struct rows {
 /* Returns how many bytes one more sample of the site would add, at the site's mean size. Where the
  * interval became coarser during the run, the next sample stands for more than most samples so far.
  * Where the interval became finer, the next sample stands for less, but some samples so far stand
- * for more. So this is the larger one of what a sample so far stands for on the average, and of
- * what the next one stands for. */
+ * for more. So this is the larger one of two figures: what the samples so far stand for on the
+ * average, and what the next sample stands for. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
 	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
@@ -51,7 +51,7 @@ static double quantum_of(const struct build *b, const struct abi_site *site)
 
 static const struct series no_series;
 
-/* Walks over the blocks of the kernel's table that are still held. next_held() returns NULL when
+/* Walks over those blocks of the kernel's table that are still held. next_held() returns NULL when
  * there are no more. */
 struct held_walk {
 	struct snapshot_live live;
@@ -76,13 +76,13 @@ static const struct abi_live *next_held(struct held_walk *walk)
 	return NULL;
 }
 
-/* For a run without a series: segments of growth are made of the blocks still held, by their time
- * of birth. A leak adds blocks at the same rate all the time, and all of them stay. Two kinds of
- * blocks are not counted. The first are blocks born in the last quarter of the run, because blocks
- * of a population in balance may not have died yet. The second are blocks born in the first
- * quarter, because what is set up at the start does not grow later. Segments are in descending
- * order of time, because fewer and fewer blocks that live long, but not for ever, are left in older
- * segments. */
+/* For a run without a series: segments of growth are made from the blocks that are still held, by
+ * their time of birth. A leak adds blocks at the same rate all the time, and all of them stay. Two
+ * kinds of blocks are not counted. The first are blocks born in the last quarter of the run,
+ * because even in a population in balance they may not have died yet. The second are blocks born in
+ * the first quarter, because what is set up at the start does not grow later. Segments are in
+ * descending order of time: the older a segment is, the fewer of its blocks are left that live
+ * long, but not for ever. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -159,10 +159,10 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* For several ages, adds two shares to each site. The first: of the memory that was allocated at
- * least that long ago, the share that is still held. The second: of its live memory, the share that
- * is at least that old. Allocation over time is known from the series; without one it is taken to
- * be even. 0 or -ENOMEM. */
+/* For several ages, adds two shares to each site. The first is the share that is still held of the
+ * memory that the site allocated at least that long ago. The second is the share of its live memory
+ * that is at least that old. Allocation over time is known from the series; without one it is taken
+ * to be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
@@ -230,9 +230,9 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 }
 
 /* Blocks from before the run die unseen. A population in balance that turns over more slowly than
- * the run lasts (a large cache) seems to grow by as much as those earlier blocks die. Then all
- * stacks together seem to grow by more than the process does. Any stack whose blocks go on dying
- * may cause the whole excess. So the excess lowers the low end of each such stack's interval.
+ * the run lasts (a large cache) seems to grow by as much memory as those earlier blocks release.
+ * Then all stacks together seem to grow by more than the process does. Any stack whose blocks go on
+ * dying may cause the whole excess. So the excess lowers the low end of each such stack's interval.
  * process: growth of the process in bytes per second, as stacks would show it. */
 static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {

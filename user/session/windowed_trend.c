@@ -13,8 +13,8 @@
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* Where continuous tracing has missed at most this share of a run, by the wall clock and by the net
- * clock, it still tells growth better than windows do. */
+/* The largest share of a run, by the wall clock and by the net clock, that continuous tracing may
+ * have missed. It then still tells growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
 /* Returns when the present program began. After an exec, the time before the exec, and what was
@@ -94,7 +94,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.without = b->without,
 	};
 	/* the last stretch was counted with an earlier reading of the clock, so it may seem to end
-	 * later */
+	 * after the run */
 	if (s->n_windows)
 		ret->end_s = fmax(ret->end_s, windows[s->n_windows - 1].end_s);
 	ret->rough = ret->clock_error > CLOCK_ROUGH && windowed_has(b->without, PART_ROUGH);
@@ -112,7 +112,8 @@ static double share_of(const struct survivors_block *block, bool some_live)
 }
 
 /* Shares a stack's live memory out to the threads that allocated those of its blocks that may live.
- * Where none of the blocks seen may live, shares it out to the threads that allocated any. */
+ * Where none of the blocks that were seen may live, shares it out to all threads that allocated any
+ * of them. */
 static int add_live_estimate(const struct build *b, struct profile *p,
 			     const struct process_sites *sites, long site,
 			     const struct estimate *live,
@@ -335,8 +336,8 @@ static struct growth all_growth(const struct profile *p)
 
 /* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
  * what was freed, during the interruptions is not known. Each of the two may be as much as the site
- * allocates in as much time as the interruptions took. So this amount widens the interval at both
- * ends. */
+ * allocates in a time as long as all interruptions together. So this amount widens the interval at
+ * both ends. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {

@@ -68,7 +68,7 @@ struct rise {
 	struct onset onset;	       /* ns 0: not known */
 	uint64_t stack;		       /* the stack whose growth had the highest low end when growth
 				        * was noticed */
-	char function[100];	       /* the function that this stack leads to */
+	char function[100];	       /* the stack's first own function */
 	struct growth growth;	       /* the stack's growth at that time */
 	unsigned before, at;	       /* ids of the first two snapshots; before 0: there is none */
 	enum more_windows more;
