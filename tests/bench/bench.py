@@ -12,14 +12,14 @@ the machine hits all alike. The medians over the rounds and their extremes are p
    each kind of probe; bpftrace's mallocs.bt; heaptrack, injected (elapsed time: it makes the loop
    wait).
 2. SET/s of a redis-server on glibc's malloc, pinned to one core, with redis-benchmark on the other.
-   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is for this
-   case. And once with pipelining, where the server does little else than allocate. Also printed:
-   how busy the server kept its core, and its SETs per second of CPU time. This would be the rate if
-   the clients were never the slower side.
+   In one case the clients talk as they usually do (50 of them, one request at a time, over TCP).
+   The bar is for this case. In the other case they use pipelining, so that the server does little
+   else than allocate. Also printed: how busy the server kept its core, and its SETs per second of
+   CPU time. This would be the rate if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
-   (build/progs/deep): a pair at -i 1, where every call is sampled, less one at an interval so large
-   that no call is sampled.
+   (build/progs/deep): the cost of a pair at -i 1, where every call is sampled, minus that of a pair
+   at an interval so large that no call is sampled.
 5. How long the unwind table of a library takes to build, and its size in the kernel.
 6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether
    both name the same functions. Both programs have one thread, and their CPU time is compared.
@@ -53,7 +53,7 @@ The parts are called pairs, redis, self, unwinding, tables, names, allocators, a
 stalls, clients, outside, wsgi and hung.
 
 Probes that another tracer has in all processes would falsify every figure. So no measurement begins
-while there are such probes, and one that ends with them is repeated.
+while there are such probes, and a measurement that ends with such probes is repeated.
 
 Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
 --allow-missing), 2 usage.
@@ -353,7 +353,7 @@ def memtrace(*options, interval="512K", kind=None, defaults=False):
 
 @contextlib.contextmanager
 def agent(scratch, pid):
-    """The agent on all processes, at its default limits, when it has come to know them."""
+    """The agent on all processes, at its default limits, after it has found them and settled."""
     socket_path = os.path.join(scratch, "agent.sock")
     child = Child([MEMTRACE, "agent", "-a", "--listen", f"unix:{socket_path}"], OTHER_CPU)
 
@@ -1294,8 +1294,8 @@ class Loop:
 
 
 def limited_candidates():
-    """memtrace keeps a limit of 1 % over half a minute of CPU time, but not over a few seconds:
-    until the first window is closed, it costs as much as the limit allows in ten seconds. The loop
+    """memtrace keeps a limit of 1 % over half a minute of CPU time, but not over a few seconds.
+    Until the first window is closed, it costs as much as the limit allows in ten seconds. The loop
     and its twin share a CPU, so each gets half of the time as CPU time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
@@ -1924,7 +1924,7 @@ def hung_by_terminal(pid, _scratch):
             said += os.read(master, 65536)
         yield lambda: os.write(master, b"\x13")
     finally:
-        for _ in range(2):  # the second one ends it while it waits for the terminal
+        for _ in range(2):  # the second signal ends memtrace while it waits for the terminal
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.terminate()
                 process.wait(PATIENCE_S / 6)
@@ -1935,7 +1935,7 @@ def hung_by_terminal(pid, _scratch):
 
 @contextlib.contextmanager
 def hung_by_file(pid, scratch):
-    """Another target maps a file whose server (FUSE) stops to answer."""
+    """Another target maps a file whose server (FUSE) stops answering."""
     where = os.path.join(scratch, "silent")
     os.makedirs(where, exist_ok=True)
     server = Child([os.path.join(PROGS, "silent"), "--dir", where,

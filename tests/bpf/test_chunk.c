@@ -2,7 +2,8 @@
 /* The contexts of PostgreSQL's chunks (chunk.bpf.h), compiled for the host. The chunks' headers are
  * made here by the rules of PostgreSQL's memutils_memorychunk.h: from the lowest bit on, the
  * context's kind, one bit "external", 30 bits of value, and 30 bits of distance. The kind has 3
- * bits in 16, and 4 from 17 on. There, value and distance share one bit. */
+ * bits in version 16, and 4 bits from version 17 on. From version 17 on, value and distance share
+ * one bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -64,7 +64,7 @@ static void one_that_shares_its_counter_stays(void **state)
 	filter_add(filter, &other);
 	filter_remove(filter, &one);
 	assert_true(filter_may_hold(filter, &other));
-	/* one, inserted a second time, must stay when other is deleted */
+	/* `one`, inserted a second time, must stay when `other` is deleted */
 	filter_add(filter, &one);
 	filter_remove(filter, &other);
 	assert_true(filter_may_hold(filter, &one));

@@ -45,8 +45,8 @@ static void numbers_are_widened(void **state)
 	assert_int_equal(marker_widen(0x11223344f5667778, 1, 1), 0x78);
 }
 
-/* The interval that is computed from a weight is the one that the weight was made with, as well as
- * a weight of whole bytes can tell. The bytes that are recorded are the reported ones. */
+/* A weight was made with some interval. This interval is found again from the weight, as exactly as
+ * a weight of whole bytes allows. The recorded bytes are the reported ones. */
 static void interval_is_found_again(void **state)
 {
 	static const double intervals[] = {1000, 4096, 65536, 524288, 1 << 24, 4294967296.0};
@@ -72,7 +72,7 @@ static void interval_is_found_again(void **state)
 		}
 }
 
-/* Of a block that is sampled for sure, the variance is 0. */
+/* A block that is sampled for sure has a variance of 0. */
 static void sure_samples_are_exact(void **state)
 {
 	(void)state;
@@ -102,7 +102,7 @@ static void absurd_weights_do_no_harm(void **state)
 			}
 }
 
-/* A target that samples no more often than memtrace would: all its samples are kept. */
+/* If a target samples no more often than memtrace would, all its samples are kept. */
 static void coarser_samples_are_all_kept(void **state)
 {
 	__u64 interval;
@@ -124,9 +124,10 @@ static void coarser_samples_are_all_kept(void **state)
 	}
 }
 
-/* A target that samples more often: what is kept is as if memtrace had sampled. The target takes a
- * block of S bytes with the chance p(S, R), and of these q = p(S, I) / p(S, R) are kept. So the
- * share of kept ones among n reports has the mean q and the standard error sqrt(q (1 - q) / n). */
+/* If a target samples more often, the kept samples are as if memtrace had sampled. The target takes
+ * a block of S bytes with the chance p(S, R). Of these samples, the share q = p(S, I) / p(S, R) is
+ * kept. So the share of kept samples among n reports has the mean q and the standard error
+ * sqrt(q (1 - q) / n). */
 static void finer_samples_are_thinned(void **state)
 {
 	enum { N = 200000 };

@@ -167,7 +167,8 @@ static void frames_take_the_place_of_the_native_one(void **state)
 	assert_int_equal(u.stack.ip[5], abi_python_frame(code(4), 4));
 }
 
-/* As 3.11 marks it: the last byte of the depth is 0xff in a frame that has called native code. */
+/* As Python 3.11 marks such a generator: the last byte of the depth is 0xff in a frame that has
+ * called native code. */
 static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **state)
 {
 	struct abi_python marked = how;

@@ -245,7 +245,7 @@ static void coroutine_start(void **state)
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 3);
-	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* shown as this - 1 */
+	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* shown less 1 */
 	memory[1]--; /* an address that is one lower is in code without information */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);

@@ -98,7 +98,7 @@ def main():
     programs, batches, rate = (int(given[name]) for name in ("PROGRAMS", "BATCHES", "RATE"))
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
-        # it is empty again when all else has ended
+        # the group is empty again when all else has ended
         group = stack.enter_context(cgroup(f"memtrace-storm-{os.getpid()}"))
         stack.callback(lambda: open(os.path.join(os.path.dirname(group), "cgroup.procs"), "w",
                                     encoding="ascii").write(str(os.getpid())))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What fuzz targets share. A target is one file, tests/fuzz/fuzz_NAME.c, that defines the function
- * below, and a corpus in tests/fuzz/corpus/NAME. It is linked with an archive of all rooms up to
- * heap, the room web and the parser of the agent's configuration. A target may include a .c of the
- * archive to reach its static functions: the linker then leaves the archive's copy out. `make fuzz`
- * runs the target under libFuzzer, `make check` runs it on its corpus. */
+ * below, and a corpus in tests/fuzz/corpus/NAME. The target is linked with an archive of all rooms
+ * up to heap, the room web and the parser of the agent's configuration. A target may include a .c
+ * of the archive to reach its static functions: the linker then leaves the archive's copy out.
+ * `make fuzz` runs the target under libFuzzer, `make check` runs it on its corpus. */
 #ifndef MEMTRACE_TESTS_FUZZ_H
 #define MEMTRACE_TESTS_FUZZ_H
 

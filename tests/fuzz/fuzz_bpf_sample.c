@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (bytes >> 62)
 		return 0;
 	/* Only nested probes bring a countdown below zero, each by one allocation. So the countdown
-	 * is never near the least number. */
+	 * is never near the lowest number of its type. */
 	if (until < -(INT64_MAX / 4))
 		until = cpu.until_sample = -(INT64_MAX / 4);
 	taken = sample_take(&cpu, bytes, interval);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The reachable blocks of a heap whose pointers the input makes. Marking with parents and without
- * must agree, leaks must add up, and paths must lead from a root to their block. Then the same
- * while the memory changes under the reader: there the code only has to come to an end. */
+ * must agree, leaks must add up, and paths must lead from a root to their block. Then the same is
+ * done while the memory changes under the reader: there the code only has to come to an end. */
 #include "heap.h"
 
 #include "heap/lost.h"
@@ -74,8 +74,8 @@ static void check_paths(const struct reach *reach, struct image *image)
 	}
 }
 
-/* A recheck must find the same lost blocks again if the heap has not changed, and no further ones
- * if it has. Each lost block must belong to one leak. */
+/* If the heap has not changed, a recheck must find the same lost blocks again. If the heap has
+ * changed, a recheck must find no further lost blocks. Each lost block must belong to one leak. */
 static void check_again(struct image *image, const struct blocks *blocks, const struct roots *roots,
 			const struct reach *reach, bool still)
 {
@@ -123,8 +123,8 @@ static struct lost list_too_many(struct image *image, const struct reach *reach)
 	return lost;
 }
 
-/* Two rechecks must take all blocks off the list to which a root leads, and no others. (What looks
- * like a link of glibc counts only if it is still there in the second one.) */
+/* Two rechecks must take off the list all blocks to which a root leads, and no other blocks. (What
+ * looks like a link of glibc counts only if it is still there in the second one.) */
 static void check_taken_off(struct image *image, const struct blocks *blocks,
 			    const struct roots *roots, const struct reach *reach)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The input stands for the bytes that the child that reads symbols sends if hostile code controls
- * it. Numbers in the input are looked up as addresses. */
+/* The input stands for what the child that reads symbols sends if hostile code controls this child.
+ * Numbers in the input are looked up as addresses. */
 #include "fuzz.h"
 #include "symtab.h"
 

@@ -2,8 +2,8 @@
 # Runs all fuzzers one after the other, even if one fails. Status 1 if one of them found something.
 # Usage: run.sh DIRECTORY SECONDS NAME...
 # DIRECTORY holds the fuzzers fuzz_NAME. Inputs that fail go to DIRECTORY/artifacts/NAME, inputs
-# that reach new code to DIRECTORY/corpus/NAME. libFuzzer chooses which of the latter are worth
-# adding to the tree:
+# that reach new code to DIRECTORY/corpus/NAME. libFuzzer chooses which of the inputs that reach new
+# code are worth adding to the tree:
 #     DIRECTORY/fuzz_NAME -set_cover_merge=1 -use_counters=0 -max_len=1200 \
 #         tests/fuzz/corpus/NAME DIRECTORY/corpus/NAME
 set -eu

@@ -193,8 +193,8 @@ for names, number in ours.items():
     assert abs(number - theirs[names]) <= 0.005 * number, (names, number, theirs[names])
 PYTHON
 done
-# pprof shows the same totals and the same functions. The allocator's own frames are left out, as
-# jeprof does.
+# pprof shows the same totals and the same functions. pprof leaves the allocator's own frames out,
+# as jeprof does.
 export PPROF_TMPDIR="$temp" HOME="$temp"
 pprof() {
 	go tool pprof -symbolize=none "$@" 2>"$temp/errors" || {

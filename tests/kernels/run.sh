@@ -176,8 +176,8 @@ run_kernel() {
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
     # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is
     # patching. The kernel then dies, mostly while it boots, before the tests begin. Later it dies
-    # of an int3 in its own code, where only the kernel itself patches. Only in these cases it is
-    # booted again. (The firmware's codes may precede the test's '--- '.)
+    # of an int3 in its own code, where only the kernel itself patches. Only in these cases is the
+    # guest booted again. (The firmware's codes may precede the test's '--- '.)
     if { ! grep -q -e '--- ' "$work/console-$series" ||
         grep -q 'Oops: int3' "$work/console-$series"; } && [ "${2:-1}" -lt 3 ]; then
         echo "kernels: $series: the kernel died of the emulator; once more"

@@ -12,11 +12,11 @@ from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
 BUSY = 0.02  # share of a core from which a process counts as busy
-EVERY_S = 0.5  # time between accounts, for each of which thirty processes are asked
+EVERY_S = 0.5  # time between accounts; for each account, thirty processes are asked
 
 
 def some(n, one, *options):
-    """n processes of a case, each with more options."""
+    """n processes of a case, each with these options added."""
     return [{**one, "args": [*options, *one["args"]]} for _ in range(n)]
 
 
@@ -24,9 +24,10 @@ LEAK = case("a leak by work", "leak_work:every=100:size=200 cache:life_s=1:every
 SLOW_LEAK = case("a leak by the clock",
                  "leak_clock:per_s=50:size=2000 cache:life_s=1:size=400 request")
 
-# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite
-# full, because the kernel needs RCU to place and remove probes, and on a full machine RCU may
-# stall: on Linux 6.18 the thread on which RCU depends has waited for a CPU for a minute.
+# Two processes use half of a core each, some use a tenth, most use a hundredth or nothing. The
+# machine is not quite full, because the kernel needs RCU to place and remove probes. On a full
+# machine RCU may stall: on Linux 6.18 the thread on which RCU depends has waited for a CPU for a
+# minute.
 CROWD = [
     *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
     *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),

@@ -80,8 +80,8 @@ enum function { FUNCTIONS(AS_ENUM) N_FUNCTIONS };
 #define AS_NAME(name) #name,
 static const char *const function_names[] = {FUNCTIONS(AS_NAME)};
 
-/* One thread writes it, and the reporter reads it. Each number is read whole, but a sum over
- * several numbers may be wrong by one block. */
+/* One thread writes an account, and the reporter reads it. Each number is read whole, but a sum
+ * over several numbers may be wrong by one block. */
 struct account {
 	uint64_t alloc_bytes, alloc_objects;
 	uint64_t freed_bytes, freed_objects;

@@ -6,10 +6,10 @@
 usage: tests/truth/old_blocks.py [PROGRAM...]
 
 Each program fills its heap while every allocation is traced (-i 1). The live blocks by stack are
-the truth. Then the program replaces some of the blocks, and --stacks traces at the defaults. A row
-is compared with the number of blocks in the truth whose stacks have the row's two innermost
-functions: blocks beyond this number are wrong. (The program makers prints its own truth.) Prints a
-table in Markdown."""
+the truth. Then the program replaces some of the blocks, and --stacks traces at the defaults. The
+truth of a row is the number of blocks whose stacks have the row's two innermost functions. If the
+row has more blocks than that, the rest is wrong. (The program "makers" prints its own truth.)
+Prints a table in Markdown."""
 import collections
 import contextlib
 import json
@@ -74,8 +74,8 @@ class Traced:
     """A program whose truth is a profile with -i 1 of the time in which it fills its heap."""
 
     def truth(self):
-        """Returns a function that returns how many blocks were made by stacks that begin as the
-        given one."""
+        """Returns a function. Given a stack, the function returns how many blocks were made by
+        stacks that begin like it."""
         with Tracer("-p", self.pid, "-i", 1, "--json", "-q", "-f", "none") as tracer:
             self.fill()
             result = tracer.stop()
@@ -112,7 +112,7 @@ class Told(Traced):
 
 
 class Makers(Told):
-    """The program makers. It fills its heap at its start, and prints how many blocks each of its
+    """The program "makers". It fills its heap at its start, and prints how many blocks each of its
     functions has made."""
 
     def __init__(self, **env):

@@ -12,7 +12,7 @@ FLOOR = 0.01  # share of the true live bytes: an estimate below it is as bad as 
 
 
 def brief(record):
-    """The fields that are stored of the judge's record for a model with one part left out."""
+    """What is stored of the judge's record if one part of the model is left out."""
     rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width",
                                              "growth", "growth_truth", "growth_in", "growth_width")}
             for name, row in record["stacks"].items() if row["counts"]}

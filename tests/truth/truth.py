@@ -170,7 +170,7 @@ def measure_twin(case, memtrace):
     grown = after["raw"] - base - rest
     ops = after["ops"] - before["ops"]
     slots, lost = case.get("slots"), harness.losses(profile)
-    if sum(lost.values()) > MOST_LOST * ops:  # would be missing in the truth of all runs
+    if sum(lost.values()) > MOST_LOST * ops:  # these would be missing in every run's truth
         raise Failure(f"the twin has lost too much: {lost}")
     return {"live": live, "groups": groups, "ops": ops,
             "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()}

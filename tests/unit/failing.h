@@ -2,8 +2,8 @@
 /* An allocator that lets each allocation fail in turn. For tests named test_no_memory.c, in which
  * the linker replaces the C library's functions with the functions below. Include after cmocka.h.
  *
- * The tested code must either return -ENOMEM and leak nothing (the sanitizer reports leaks at the
- * end), or need no memory and give the same result. A different result without an error would be a
+ * The tested code must either return -ENOMEM and leak nothing, or need no memory and give the same
+ * result. (At the end the sanitizer reports leaks.) A different result without an error would be a
  * silent failure. */
 #ifndef MEMTRACE_TESTS_FAILING_H
 #define MEMTRACE_TESTS_FAILING_H

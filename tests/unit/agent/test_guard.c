@@ -35,7 +35,7 @@ static void goes_through_memory(void **state)
 		struct guard guard;
 
 		assert_true(fd >= 0);
-		for (int twice = 0; twice < 2; twice++) { /* each new server reads it again */
+		for (int twice = 0; twice < 2; twice++) { /* two servers read the memory */
 			assert_int_equal(guard__from_memory(fd, &guard), 0);
 			assert_text(guard.token, guards[i].token);
 			assert_text(guard.cert, guards[i].cert);

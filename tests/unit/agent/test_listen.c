@@ -164,7 +164,7 @@ static void names_that_are_too_long(void **state)
 	listener__close(&l);
 }
 
-/* Whether another listener could take over, which is tried while the first one still listens. */
+/* While a listener still listens, a trial tells whether another one could take over its address. */
 static void an_address_of_the_predecessor_is_free(void **state)
 {
 	const char *held[] = {text, NULL};
@@ -200,7 +200,7 @@ static void an_address_of_the_predecessor_is_free(void **state)
 	err = (struct error){};
 	assert_int_equal(listener__try(tcp, held, 2, &err), 0);
 	assert_int_equal(listener__try(other, held, 2, &err),
-			 0); /* the same port of all addresses */
+			 0); /* `other` is the same port of all addresses */
 	assert_int_equal(listener__try("192.0.2.1:1", held, 2, &err), -EADDRNOTAVAIL);
 	close(fd);
 }

@@ -133,7 +133,7 @@ static void a_server_may_wish_so_much(void **state)
 	server__listen_to(&server, &wishes);
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	for (int i = 0; i < SERVER_WISHES; i++) {
-		assert_int_equal(wishes.of[i].pid, i - 1); /* not checked here: the caller does */
+		assert_int_equal(wishes.of[i].pid, i - 1); /* the caller checks the pid */
 		assert_int_equal(wishes.of[i].kind, kinds[i % 3]);
 	}
 	server__listen_to(&server, &wishes); /* reads the other wishes */
@@ -177,7 +177,7 @@ static void a_server_that_does_not_read_is_given_up(void **state)
 		close(memory);
 	}
 	server__listen_to(&server, &wishes);
-	assert_true(server.feed >= 0); /* the server has read one of two */
+	assert_true(server.feed >= 0); /* the server has read one of two messages */
 	server.progress_s -= 1000;
 	server__listen_to(&server, &wishes);
 	assert_int_equal(server.feed, -1);

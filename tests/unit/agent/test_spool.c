@@ -237,7 +237,7 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_int_equal(spool.fd, -1);
 }
 
-/* What would be refused at the start is found by a trial, which changes nothing. */
+/* A trial finds what the start would refuse. The trial changes nothing. */
 static void a_trial_finds_the_same(void **state)
 {
 	struct error err = {};

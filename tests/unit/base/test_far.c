@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Work in a helper process, which is left behind if it hangs. Here it hangs as it opens a FIFO. */
+/* Work in a helper process, which is left behind if it hangs. In these tests, the helper hangs when
+ * it opens a FIFO. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -147,7 +148,7 @@ static void test_left_behind(void **state)
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_true(seconds() - began >= FAR_HURRIED_MS / 1e3 - 0.01);
 	assert_int_equal(far__given_up(), before + 1);
-	/* while a helper hangs, its key is not asked again, but other keys are */
+	/* while a helper hangs, work with its key is refused, but work with another key is done */
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_int_equal(open_far("/dev/zero", 7, &byte), -ETIMEDOUT);
 	assert_int_equal(far__given_up(), before + 1);

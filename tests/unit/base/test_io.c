@@ -70,7 +70,7 @@ static void test_too_much(void **state)
 	assert_int_equal(io__read_all(fd, BYTES, &bytes, &len), -EBADF);
 }
 
-/* Reads the rest after the position, in several reads. */
+/* Reads a pipe to its end. Its bytes come from several writes. */
 static void test_pipe(void **state)
 {
 	char *bytes = NULL;

@@ -20,7 +20,7 @@ static int own(void)
 	return getpriority(PRIO_PROCESS, 0);
 }
 
-/* The nice value of a child that is forked now, above 0. */
+/* Returns the nice value of a child that is forked now. */
 static int of_child(void)
 {
 	int status = 0;

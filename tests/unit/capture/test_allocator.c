@@ -25,10 +25,10 @@
 static pid_t sleeper;
 
 /* Four pools in this program, as the table knows them. Nobody calls the functions of the second
- * pool, as if the compiler had copied them into their callers. A part of a function of the third
- * pool has a name of its own and other callers, as if only the rest of the function had been
- * copied. The first pool has such a part, too, but only the function itself calls it. The
- * fourth one is PHP's. */
+ * pool, as if the compiler had copied them into their callers. A function of the third pool is
+ * split, and the part NAME.part.0 has other callers, as if the compiler had copied the rest of the
+ * function into them. The first pool has such a part, too, but only the function itself calls this
+ * part. The fourth pool is PHP's. */
 void *ngx_palloc(void *pool, size_t size);
 void ngx_destroy_pool(void *pool);
 void *palloc(size_t size);
@@ -256,7 +256,7 @@ static void aliases_are_probed_once(void **state)
 	for (size_t i = 0; i < a->n_points; i++)
 		for (size_t j = 0; j < i; j++)
 			assert_int_not_equal(a->points[i].place.off, a->points[j].place.off);
-	/* a function that ends in another probed function is not probed */
+	/* a function that ends in a jump to another probed function is not probed */
 	assert_null(point(a, "reallocarray"));
 	allocators__free(all);
 }
@@ -375,7 +375,7 @@ static void preloaded_jemalloc_is_found(void **state)
 	assert_string_equal(a->family, "jemalloc");
 	assert_non_null(point(a, "mallocx"));
 	assert_int_equal(point(a, "xallocx")->func.in_place, 1);
-	/* free has one argument, so a probe may pass instructions that write other registers */
+	/* free has one argument, so its probe may follow instructions that write other registers */
 	assert_true(point(a, "free")->site.emulated);
 	/* operator new may throw, and its exits are known */
 	assert_int_equal(point(a, "_Znwm")->func.exits, 1);
@@ -408,7 +408,7 @@ static void know_all(pid_t pid, const struct maps *maps)
 			know(pid, &maps->entries[i]);
 }
 
-/* The family of the sleeper's malloc, with all its files known. */
+/* Makes all files of the sleeper known. Returns the family of its malloc. */
 static const char *family_of_sleeper(size_t *ret_points)
 {
 	struct allocators *all = NULL;
@@ -428,7 +428,7 @@ static const char *family_of_sleeper(size_t *ret_points)
 	return family;
 }
 
-/* The functions of a file are the same for all processes, but each process may use other ones. */
+/* A file's functions are the same for all processes, but each process may use different ones. */
 static void remembered_files_decide_nothing(void **state)
 {
 	size_t first, again;
@@ -456,8 +456,8 @@ static size_t count_family(const struct allocators *all, const char *family)
 	return n;
 }
 
-/* ALLOC_ALL finds functions for the calls of all processes, also functions that this process does
- * not use. The process may have ended, if its files are still open. */
+/* ALLOC_ALL finds the functions that any process may call, also those that this process does not
+ * use. The process may have ended, if its files are still open. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);
@@ -540,7 +540,7 @@ static void files_are_read_once(void **state)
 			 0);
 	assert_int_equal(again->parts[0].object.n_inner, 0);
 
-	/* Changed contents make it another file. */
+	/* If its contents change, the file counts as another file. */
 	assert_int_equal(pwrite(copy, zeroes, sizeof(zeroes), 0), sizeof(zeroes));
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
 	assert_int_equal(again->n_parts, 0);
@@ -623,7 +623,7 @@ static void pools_are_found(void **state)
 		assert_true(alloc_point__is_essential(pool, i));
 	}
 	assert_null(family(all, "apr"));
-	assert_string_equal(all->unseen.family, "apr"); /* one of the two that are copied */
+	assert_string_equal(all->unseen.family, "apr"); /* its functions are copied */
 	assert_non_null(strstr(all->unseen.text, "copied"));
 	assert_null(strstr(all->unseen.text, "Python"));
 	allocators__free(all);
@@ -695,8 +695,8 @@ static struct allocators *find_limited(enum alloc_scope scope, bool copies)
 	return all;
 }
 
-/* Without a limit, all blocks of PHP's pool are seen, and their end. The blocks of a size class
- * have their size without an argument. */
+/* Without a limit, memtrace sees all blocks of PHP's pool, and the end of these blocks. The blocks
+ * of a size class have their size without an argument. */
 static void phps_pool_ends_with_the_request(void **state)
 {
 	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
@@ -723,8 +723,8 @@ static void phps_pool_ends_with_the_request(void **state)
 	allocators__free(all);
 }
 
-/* With a limit, the ends of requests are not followed. So PHP's servers are left out, and this is
- * told. The command line has one request only. */
+/* With a limit, the ends of requests are not followed. So PHP's servers are left out, and a text
+ * says so. PHP's command-line program is not left out, because it has only one request. */
 static void phps_servers_are_left_out_with_a_limit(void **state)
 {
 	const struct allocator *pool;
@@ -778,8 +778,8 @@ static void no_name_is_left_out(void **state)
 	assert_int_equal(n, ALLOC_FAMILIES);
 }
 
-/* An allocator is traced only if these functions have probes. Without free or realloc, freed blocks
- * would look live. Without malloc, most blocks would be missing. */
+/* An allocator is traced only if malloc, free and realloc have probes. Without free or realloc,
+ * freed blocks would look live. Without malloc, most blocks would be missing. */
 static void what_must_be_probed(void **state)
 {
 	struct alloc_point points[] = {

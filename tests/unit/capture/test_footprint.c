@@ -23,7 +23,8 @@ static struct capture_footprint footprint(uint32_t processes, int cpus)
 	return ret;
 }
 
-/* Counters 64 MiB, records of mappings 32 MiB, and about 30 KiB per CPU for stack walks. */
+/* Counters take 64 MiB, records of mappings take 32 MiB, and stack walks take about 30 KiB per
+ * CPU. */
 static void test_bounded(void **state)
 {
 	uint64_t last = 0;
@@ -55,8 +56,8 @@ static void test_by_cpu(void **state)
 	assert_int_equal(four.at_most - two.at_most, two.for_cpus);
 }
 
-/* At most 100 KiB more per CPU where each call is a sample: tasks preempt each other in the middle
- * of their walks. */
+/* If each call is a sample, tasks preempt each other in the middle of their stack walks. So each
+ * CPU takes at most 100 KiB more. */
 static void test_exact(void **state)
 {
 	struct capture_options options = {.interval = 1, .windows = true, .max_processes = 64};

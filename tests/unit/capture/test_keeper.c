@@ -90,7 +90,7 @@ static void patience_of_zero_is_for_ever(void **state)
 }
 
 /* If memtrace is silent, the keeper closes all descriptors that it holds. It also closes those that
- * memtrace passes to it before keeper__resume(). Later ones stay open. */
+ * memtrace passes to it before keeper__resume(). Descriptors that come later stay open. */
 static void check_silence(bool in_turn)
 {
 	struct keeper *k = keeper(in_turn);
@@ -219,7 +219,7 @@ static void who_was_stopped_leaves_nothing(void **state)
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	gone = is_closed(reader, SOON_MS);
-	kill(keeper, SIGCONT); /* if this test fails */
+	kill(keeper, SIGCONT); /* so that the keeper can end if this test fails */
 	assert_true(gone);
 	close(reader);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Programs that report samples of their own by markers: which probes they would get. The programs
- * are made here, and run. Needs no root. */
+/* Tests which probes a program would get that reports samples of its own by markers. The tests
+ * compile such programs and run them. Needs no root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -67,7 +67,8 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
-/* Makes the program and starts it. Waits until it is loaded: then it writes a byte. */
+/* Makes the program, starts it, and waits for the byte that the program writes once it is
+ * loaded. */
 static pid_t run(const char *options)
 {
 	char command[512], path[64], byte;
@@ -81,7 +82,7 @@ static pid_t run(const char *options)
 	assert_int_equal(pipe(out), 0);
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* when a test fails */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends the program if a test fails */
 		dup2(out[1], STDOUT_FILENO);
 		close(out[0]);
 		close(out[1]);
@@ -166,7 +167,7 @@ static void markers_take_the_place_of_malloc(void **state)
 	assert_int_equal(alloc->place.byte, 0x90);
 	freeing = point_of(markers, ROLE_MARK_FREE);
 	check_place(&freeing->marker.ptr, PLACE_REGISTER, 2, 0, 8);
-	for (size_t i = 0; i < markers->n_points; i++) /* without one of them, figures are wrong */
+	for (size_t i = 0; i < markers->n_points; i++) /* if one is missing, figures are wrong */
 		assert_true(alloc_point__is_essential(markers, i));
 	allocators__free(all);
 	end(pid);

@@ -192,7 +192,8 @@ static void a_pipe_is_no_file(void **state)
 	assert_non_null(strstr(said, "is not a file"));
 }
 
-/* Empty lines and comments count, too. The array of arguments has room for this number of lines. */
+/* The number of lines is limited, including empty lines and comments. The array of arguments has
+ * room for AGENT_CONFIG_LINES lines. */
 static void lines_are_bounded(void **state)
 {
 	static char text[AGENT_CONFIG_BYTES], got[AGENT_CONFIG_BYTES];

@@ -35,7 +35,7 @@ static int end(void **state)
 	return rmdir(place);
 }
 
-/* Makes curl a script. NULL: there is no curl. */
+/* Makes a curl that is this script. NULL: there is no curl. */
 static void have_curl(const char *script)
 {
 	char path[160];

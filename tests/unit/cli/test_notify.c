@@ -81,8 +81,8 @@ static void a_manager_is_told_in_a_file_and_in_the_abstract(void **state)
 	assert_told("WATCHDOG=1");
 }
 
-/* The manager takes READY=1 for the end of the reload only if the time in RELOADING=1 is by its own
- * clock. */
+/* RELOADING=1 must have a time of the manager's own clock. Otherwise the manager does not take
+ * READY=1 for the end of the reload. */
 static void a_reload_has_its_time(void **state)
 {
 	uint64_t before = clock__now_ns(CLOCK_MONOTONIC) / 1000, told = 0;

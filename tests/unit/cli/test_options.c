@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tables of options and their parsing. Every option has its texts, accepts the words of its
- * completion, and is in --help. No --help is longer than two screens. */
+/* The tables of options and their parsing. Every option has its texts and accepts the words of its
+ * completion. --help lists all options but the rare ones. No --help is longer than two screens. */
 #include <getopt.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void every_option_is_told(void **state)
 struct seen {
 	const char *names[100];
 	char letters[100];
-	size_t flags[100]; /* offsets of the bools; SIZE_MAX: no bool */
+	size_t flags[100]; /* offsets of the options' bools; SIZE_MAX: none */
 	size_t n;
 };
 
@@ -238,7 +238,8 @@ static int check_parsed(void *ctx, const struct option_group *group, const struc
 
 	snprintf(name, sizeof(name), "--%s", row->name);
 	if (!strcmp(row->name, "config")) {
-		/* the agent's file is read before other options: test_agent_config.c */
+		/* test_agent_config.c tests this option: the agent reads its file before other
+		 * options */
 		assert_int_equal(parse(command, (char *[]){name, rules}, 2, NULL), EXIT_USAGE);
 		return 0;
 	}
@@ -321,7 +322,7 @@ static void an_order_needs_a_table_of_processes(void **state)
 
 /* --- help --- */
 
-/* Does the text have the option itself, and not only a longer one that begins with its name? */
+/* Does the text name the option itself, and not only a longer option that begins with its name? */
 static bool names(const char *text, const char *name)
 {
 	size_t len = strlen(name);

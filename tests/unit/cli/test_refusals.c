@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Options that record, top, check and the agent refuse before tracing begins, with the words and
- * the status. Needs no root. */
+/* Tests which options record, top, check and the agent refuse before tracing begins, with which
+ * words and status. Needs no root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -267,8 +267,8 @@ static void what_is_selected_is_told(void **state)
 	assert_string_equal(selection_config__describe(&config, text, 8), "--comm ");
 }
 
-/* What an agent could not start with is refused with the file and line, as a reload would otherwise
- * end the agent that works. */
+/* A line with which an agent could not start is refused, and the message names the file and the
+ * line. Otherwise a reload would end the agent that works. */
 static void lines_with_which_no_agent_starts(void **state)
 {
 	static const struct {

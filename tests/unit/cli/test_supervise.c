@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The supervisor, in a process of its own, with made-up work. Tests what it starts, when it does,
- * and what it tells the service manager. */
+/* The supervisor, in a process of its own, with made-up work. Tests what the supervisor starts and
+ * when, and what it tells the service manager. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -33,11 +33,11 @@ enum deed { LAST, FAIL_AT_ONCE, FAIL, DONE };
 static struct shared {
 	_Atomic int n_work, n_check;
 	_Atomic pid_t worker;
-	enum deed deeds[8]; /* of the children, one after the other */
+	enum deed deeds[8]; /* what each child does, in the order of their starts */
 	int checks[8];	    /* the results of the checks, one after the other */
 	int check_ms;	    /* how long each check takes */
-	/* numbers of configurations: of the last one that was accepted, of the one in force, and of
-	 * the last one before that worked; and with which the last child was started */
+	/* numbers of configurations: the last one accepted, the one in force, the one before it
+	 * that worked, and the one with which the last child was started */
 	int accepted, in_force, before, used;
 } * shared;
 
@@ -210,7 +210,8 @@ static void what_is_done_is_done(void **state)
 	assert_int_equal(shared->n_work, 1);
 }
 
-/* Work that was killed, has failed, or has failed at once is started again, later each time. */
+/* Work that was killed or has failed is started again, after a wait that is longer each time. This
+ * is so even if the work failed before it said that it was alive. */
 static void what_had_worked_is_started_again(void **state)
 {
 	double start_s = clock__monotonic_s();
@@ -271,16 +272,17 @@ static void a_configuration_that_does_not_work_is_left(void **state)
 		assert_int_equal(shared->used, 0);
 		assert_int_equal(shared->accepted, i);
 	}
-	kill(supervisor, SIGHUP); /* this one works */
+	kill(supervisor, SIGHUP); /* this configuration works */
 	assert_told("RELOADING=1");
 	assert_told("READY=1");
 	assert_int_equal(shared->used, 3);
-	kill(shared->worker, SIGKILL); /* it has worked, so it is started again */
+	kill(shared->worker, SIGKILL); /* this configuration has worked, so it is used again */
 	assert_told("READY=1");
 	assert_int_equal(shared->used, 3);
 }
 
-/* A check may not see a change that is written while it runs. So the check is repeated. */
+/* A check may miss a change of the configuration that is written while the check runs. So the check
+ * is repeated. */
 static void a_change_during_a_check_is_seen(void **state)
 {
 	(void)state;

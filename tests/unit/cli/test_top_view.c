@@ -334,8 +334,7 @@ static void test_scrolling(void **state)
 	assert_true(shows(view, "100 of 100"));
 	assert_false(shows(view, "f000"));
 	top_view__press(view, TOP_KEY_PAGE_UP);
-	assert_selected(view,
-			"f073"); /* 30 lines but for the head, the path, the titles and the keys */
+	assert_selected(view, "f073"); /* head, path, titles and keys take 4 of 30 lines */
 	top_view__press(view, TOP_KEY_HOME);
 	assert_selected(view, "f000");
 	for (int i = 0; i < 10; i++)
@@ -386,7 +385,7 @@ static void test_filter(void **state)
 	assert_true(shows(view, "/F03_"));
 	assert_true(shows(view, " 1 of 10"));
 	assert_selected(view, "f030");
-	press(view, "qj"); /* these are letters now */
+	press(view, "qj"); /* these keys are letters of the filter now */
 	assert_true(shows(view, "nothing matches"));
 	top_view__press(view, TOP_KEY_BACKSPACE);
 	top_view__press(view, 0x4e2d);
@@ -438,7 +437,7 @@ static void test_one_stack(void **state)
 	assert_true(shows(view, "  make  program  dir \"1\"/a.c:7"));
 	assert_true(shows(view, "  main  program"));
 	assert_order(view, "tiny", "make", "main");
-	/* keys that sort act on the list, and no filter can be typed on this screen */
+	/* on this screen, no key sorts the frames, and no filter can be typed */
 	press(view, "jjjjkg/");
 	assert_true(shows(view, "  tiny  inlined  b.h:3"));
 	top_view__press(view, TOP_KEY_LEFT);

@@ -49,7 +49,7 @@ static void test_makers(void **state)
 	assert_int_equal(why_makers__new(p, &makers), 0);
 	profile__free(p);
 	assert_string_equal(why_makers__find(makers, 0x1000, 4104), "table_grow");
-	/* the block is smaller or much larger than what was allocated there: it is another one */
+	/* the block is smaller or much larger than what was allocated there: it is another block */
 	assert_null(why_makers__find(makers, 0x1000, 4095));
 	assert_null(why_makers__find(makers, 0x1000, 8192));
 	assert_null(why_makers__find(makers, 0x1008, 4096));

@@ -12,7 +12,7 @@
 
 #include "cli/why.h"
 
-/* A scan that found 7 lost blocks, 3 of which were asked for. */
+/* A search that found 7 lost blocks. The user asked for 3 of them. */
 static struct why scanned(void)
 {
 	static struct leak_group group = {.head_size = 24, .leaks = 7, .blocks = 7, .bytes = 168};
@@ -61,7 +61,7 @@ static void test_lost(void **state)
 	why_report__clear(&report);
 }
 
-/* The last scan still took blocks off the list: others on it may be held, too. */
+/* The last scan still took blocks off the list: other blocks on this list may be held, too. */
 static void test_a_list_that_is_not_settled(void **state)
 {
 	struct why why = scanned();
@@ -72,7 +72,8 @@ static void test_a_list_that_is_not_settled(void **state)
 			   "the search ended, 40 at last");
 }
 
-/* The last scan took few blocks off: these are a part of what is lost, whose error is told. */
+/* The last scan took only few blocks off the list. So blocks are called lost, and the report tells
+ * how many the last scan took off. */
 static void test_a_list_that_is_nearly_settled(void **state)
 {
 	struct why why = scanned();
@@ -90,7 +91,7 @@ static void test_a_list_that_is_nearly_settled(void **state)
 	}
 }
 
-/* All blocks on the list are held, but others were never on it. */
+/* All blocks on the list are held, but other blocks were never on the list. */
 static void test_blocks_that_were_not_judged(void **state)
 {
 	struct why why = scanned();

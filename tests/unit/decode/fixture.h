@@ -131,7 +131,8 @@ static inline const char *story(const struct profile *profile, const struct prof
 	return buf;
 }
 
-/* Asserts that site i has these bytes and objects, and that story() of the site equals reads. */
+/* Asserts that site i has these bytes and objects, and that story() of the site equals the text
+ * `reads`. */
 static inline void assert_site(const struct profile *profile, size_t i, double bytes,
 			       double objects, const char *reads)
 {

@@ -20,7 +20,7 @@ static void lines_are_stacks(void **state)
 	assert_site(profile, 0, 520, 0, "new node < cache insert < main");
 	assert_site(profile, 1, 7.25, 0, "parse < main");
 	assert_site(profile, 2, 3, 0, "alone");
-	/* the file does not have these */
+	/* the file does not have these figures */
 	assert_int_equal(profile->interval_bytes, 0);
 	assert_true(profile->no_objects && profile->leaf_holds && !profile->mode);
 	assert_int_equal(profile->sites[0].live.variance, 0);

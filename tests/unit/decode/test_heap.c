@@ -341,7 +341,7 @@ static void names_do_not_break_symbolized_profiles(void **state)
 		{"C::operator--", "C::operator- -"},
 		{"C::operator-", "C::operator-"},
 		{"\x80\x1b[31m\u202e;@ 0x1", "??[31m?;@ 0x1"},
-		{"0xdeadbeef", NULL}, /* read as no name; jeprof shows it as it is */
+		{"0xdeadbeef", NULL}, /* not read as a name; jeprof shows it unchanged */
 	};
 
 	(void)state;

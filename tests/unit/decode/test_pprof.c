@@ -268,8 +268,8 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	p->life.heights_known =
-		true; /* a windowed run has no figures of life, but a file may have both */
+	/* a windowed run has no figures of life, but a file may have both */
+	p->life.heights_known = true;
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
 	p->sites[sites[0]].life.high_objects = 1e9 / 7;
@@ -353,7 +353,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		else if (!(fabs(x - y) <= 1e-9 * fabs(x)))
 			fail_msg("%s: %.17g is not %.17g", pprof_facts[i].key, y, x);
 	}
-	assert_true(p->free_calls == q->free_calls); /* a double does not hold it exactly */
+	assert_true(p->free_calls == q->free_calls); /* not as a double, which is less exact */
 	assert_int_equal(p->what, q->what);
 	assert_int_equal(p->mode, q->mode);
 	assert_string_equal(p->comm, q->comm);
@@ -565,8 +565,8 @@ static void all_of_our_own_comes_back(void **state)
 	profile__free(profile);
 }
 
-/* Appends fields to a file of memtrace. The error must name a byte and contain why. If why is NULL,
- * there must be no error. */
+/* Appends fields to a file of memtrace. The error must name a byte and contain the text `why`. If
+ * why is NULL, there must be no error. */
 static void assert_own(const char *fields, size_t len, const char *why)
 {
 	struct profile *profile = rich(), *again;
@@ -596,7 +596,8 @@ static void assert_own(const char *fields, size_t len, const char *why)
 #define TRANSFER	 "\xda\x3e" /* 1003 */
 #define RESIDENT	 "\xe2\x3e" /* 1004 */
 
-/* a sample of the first location, whose list of blocks is the bytes that follow */
+/* A sample of the first location. The bytes that follow the macro are the sample's list of
+ * blocks. */
 #define BLOCKS(len_of_sample, len_of_stack, len)                                                   \
 	"\x12" len_of_sample "\x0a\x01\x01\x12\x08\0\0\0\0\0\0\0\0\xca\x3e" len_of_stack "\x42" len
 
@@ -606,7 +607,7 @@ static void own_fields_may_be_hostile(void **state)
 	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x01", "a number that cannot be"); /* size -1 */
 	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x80", "");
 	OWN("\xc0\x3e\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL); /* version */
-	OWN("\x80\x3f\x01\x8a\x3f\x02hi", NULL); /* 1008, 1009: of a later version */
+	OWN("\x80\x3f\x01\x8a\x3f\x02hi", NULL); /* fields 1008, 1009: of a later version */
 	OWN("\xc2\x3e\x00", "bytes where a number is due");
 	OWN("\xd8\x3e\x00", "a number where a message is due");
 	OWN("\xd2\x3e\x05\x08\x07\x10\xff\x7f", "a text that is not in the table of strings");

@@ -159,7 +159,7 @@ static void numbers_of_items_are_bounded(void **state)
 	text_write(&text, "\x32\x03tid", 5); /* number 13 */
 	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
-	/* now all samples are of thread 1: each is a share of the thread in a stack */
+	/* now all samples are of thread 1: each one counts as a share of a thread in a stack */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
 	snprintf(error, sizeof(error),

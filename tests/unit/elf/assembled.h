@@ -35,7 +35,7 @@ static int remove_dir(void **state)
 	return 0;
 }
 
-/* Assembles x.S with these options of gcc: those of all files of a test, and those of this one. The
+/* Assembles x.S with gcc. common: options of all files of a test; options: those of this file. The
  * caller frees the image. */
 static struct elf_image *assemble(const char *common, const char *options)
 {

@@ -86,7 +86,7 @@ static inline void open_fde(struct draft *draft)
 	put_number(draft, draft->n - draft->cie, 4);
 }
 
-/* Writes an FDE of a usual CIE, whose addresses are pcrel sdata4. */
+/* Writes an FDE whose addresses are pcrel sdata4, as the usual CIE says. */
 static inline void put_fde(struct draft *draft, uint32_t pc, uint32_t len, const void *program,
 			   size_t program_len)
 {

@@ -63,7 +63,7 @@ static void run(const char *command)
 	assert_int_equal(system(command), 0);
 }
 
-/* Compiles a library. flags, with the build-id, go to gcc. */
+/* Compiles a library. flags go to gcc and tell it the build-id. */
 static void make_library(const char *name, const char *flags)
 {
 	char command[512];
@@ -154,8 +154,8 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
-/* Copies share a binary, but each is a file of its own: it has its own mark, and its own descriptor
- * is used after its name was removed. */
+/* Copies share a binary, but each copy is a file of its own, with its own mark. After a copy's name
+ * was removed, the copy's own descriptor is used. */
 static void test_copies_are_files(void **state)
 {
 	struct binaries *binaries;

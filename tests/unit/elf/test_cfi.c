@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The expected rows are independent of the code under test: elfutils reads the same programs. For
- * invalid programs and for memtrace's own limits, the rows follow from the bytes written here. */
+/* The expected rows are independent of the code under test: elfutils derives them from the same
+ * programs. For invalid programs and for memtrace's own limits, the rows follow from the bytes
+ * written here. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -25,8 +25,8 @@
 static char dir[] = "/tmp/memtrace-debug-file-XXXXXX";
 
 /* id: a stripped program with build-id and .gnu_debuglink; id.debug: its debug file. crc: a program
- * without build-id. other: a program of another build. The last two have a link and a debug file,
- * too. */
+ * without build-id. other: a program of another build. The last two have .gnu_debuglink and a debug
+ * file, too. */
 static int make_files(void **state)
 {
 	static const char *const source = "int shown(int x) { return x + 1; }"
@@ -303,8 +303,8 @@ static void test_links_stay_inside(void **state)
 	assert_found("usr/lib/debug/usr/bin/prog.debug");
 }
 
-/* A magic link of /proc leads to its file even if this is outside of the root. Such a link is not
- * followed. */
+/* A magic link of /proc leads to its file even if the file is outside of the root. Such a link is
+ * not followed. */
 static void test_magic_links(void **state)
 {
 	_cleanup_close_ int fd = open_below("id.debug", O_RDONLY);
@@ -379,7 +379,7 @@ static void test_no_files(void **state)
 	close(fd);
 }
 
-/* A program is never its own debug file, not even by another of its names. */
+/* A program is never its own debug file, not even under another name. */
 static void test_itself(void **state)
 {
 	const char *by_id = id_path("id");
@@ -542,7 +542,7 @@ static void test_without_sections(void **state)
 		  by_id, by_id);
 	assert_found(by_id);
 	shell_run(dir, "rm root/%s", by_id);
-	assert_found(NULL); /* the link is in a section */
+	assert_found(NULL); /* .gnu_debuglink is a section */
 }
 
 static void assert_refused(const char *program, const char *path, int expected)
@@ -641,7 +641,7 @@ static void test_huge_claims(void **state)
 
 		if (round == 1)
 			header->e_shoff = header->e_shnum = 0;
-		if (round == 2) { /* too many: the end of the file cuts off the table */
+		if (round == 2) { /* too many sections: the end of the file cuts off the table */
 			header->e_shoff = huge + len - 3000000;
 			header->e_shnum = 65000;
 		}

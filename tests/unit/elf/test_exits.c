@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds the exits of functions written for this test, and of the real operators new of allocators.
- * For the latter, objdump confirms each ret instruction. */
+ * For the operators new, objdump confirms each ret instruction. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -111,8 +111,8 @@ static void other_functions_are_not_taken(void **state)
 				 -ENOENT);
 }
 
-/* Code that was guided by a profile has the address of the function that it copies, or jumps to
- * this function. */
+/* A function that was compiled with a profile may hold a copy of the function to which it passes
+ * calls. Then it contains the address of that function, or jumps to it. */
 static void addresses_in_code_are_found(void **state)
 {
 	const uint64_t target = (uintptr_t)alone - bias;
@@ -123,7 +123,7 @@ static void addresses_in_code_are_found(void **state)
 	assert_true(forward__mentions(image, (uintptr_t)direct - bias, 5, target));
 	assert_false(forward__mentions(image, (uintptr_t)copied - bias, 16, target));
 	assert_false(forward__mentions(image, (uintptr_t)guided - bias, 25, target));
-	/* what cannot be read may contain it */
+	/* code that cannot be read may contain the address */
 	assert_true(forward__mentions(image, (uintptr_t)broken - bias, 1, target));
 	assert_true(forward__mentions(image, (uintptr_t)table - bias, 8, target));
 }

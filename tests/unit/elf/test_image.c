@@ -250,7 +250,7 @@ static void test_refused(void **state)
 	assert_crafted_refused(&file, "program headers");
 }
 
-/* A segment that claims more bytes than the file has ends where the file ends. */
+/* If a segment claims more bytes than the file has, it ends where the file ends. */
 static void test_segment_beyond_file(void **state)
 {
 	struct crafted file = craft();

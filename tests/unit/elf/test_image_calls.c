@@ -97,8 +97,8 @@ static void test_direct_callers_everywhere(void **state)
 	elf_image__free(image);
 }
 
-/* Finds loads of a pointer in each form, and across the border of two chunks, and ignores bytes
- * that only look like loads. */
+/* Finds loads of a pointer in each form, also across the border of two chunks. Ignores bytes that
+ * only look like loads. */
 static void test_loads(void **state)
 {
 	enum { SIZE = 1 << 20, SLOT = 0x900 };

@@ -21,7 +21,7 @@ static const char source[] =
 	"#define FUNCTION(n) .globl n; .type n, @function; n: .cfi_startproc;\n"
 	"#define END .cfi_endproc\n"
 	"#define HERE(n) .globl here_##n; .type here_##n, @function; here_##n:\n"
-	/* STATE: as in 3.13. r10 points to the thread, to which the interpreter belongs. */
+	/* STATE: as in 3.13. r10 points to the thread, which points to its interpreter. */
 	"#ifdef STATE\n"
 	"#define LOAD mov 16(%r10), %r9; mov 0x2a30(%r9), %r9;\n"
 	"#define POOLS(index, to) LOAD mov (%r9,index,8), to\n"
@@ -125,7 +125,7 @@ static const char source[] =
 	"#endif\n 9: ret; END\n"
 	"FUNCTION(resize) mov arenas(%rip), %r9; LOOK_UP((%r9,%rcx), %rbx) TAKE(resize)\n"
 	"2: mov %r15, %rsi; LOOK_UP((%r9,%r12), %rbx) mov 36(%rsi), %eax; 9: ret; END\n"
-	/* the stack does, and so does a function that gets it */
+	/* the stack keeps the pointer, or a function gets the pointer in a register */
 	"FUNCTION(spill) mov arenas(%rip), %r9; mov %r9, 8(%rsp); call other\n"
 	"mov 8(%rsp), %rdx; LOOK_UP((%rdx,%rcx), %rbx) TAKE(spill); 2: 9: ret; END\n"
 	"FUNCTION(outer) mov arenas(%rip), %rdx; call inner; ret; END\n"
@@ -174,7 +174,7 @@ static const char source[] =
 	"FUNCTION(push) LOAD push %r9; xor %r9d, %r9d; call other; pop %rbx\n"
 	"mov (%rbx,%rax,8), %rdx; mov 8(%rdx), %r13; addl $1, (%rdx); mov (%r13), %rcx\n"
 	"mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(push) je 2f; 2: ret; END\n"
-	/* a register that is preserved keeps it, and a second block is given out */
+	/* a register that calls preserve keeps the state, and a second block is given out */
 	"FUNCTION(twice) LOAD mov %r9, %rbp; mov (%rbp,%rax,8), %rdx; mov 8(%rdx), %r13\n"
 	"mov (%r13), %rcx; mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(twice) je 2f; 2: call other\n"
 	"mov (%rbp,%rax,8), %rdx; mov 8(%rdx), %r13; mov (%r13), %rcx; mov %rcx, 8(%rdx)\n"
@@ -416,8 +416,8 @@ static void all_or_nothing_of_a_state(void **state)
 	refuses("-no-pie -static -DSTATE -DEARLY_SIDE_WAY", "a branch leads to");
 }
 
-/* If a branch leads to the place past the instructions that prove the block, the probe moves. If
- * there is no other place, there is no probe. */
+/* A branch may skip the instructions that prove the block and lead to the probe's place. Then the
+ * probe moves. If there is no other place, there is no probe. */
 static void no_way_from_the_side(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DLATE_SIDE_WAY");

@@ -53,13 +53,13 @@ static void test_a_stack(void **state)
 			  [2] = UNWIND_RULE(UNWIND_SP, 16, 1, 2),
 			  [3] = UNWIND_RULE(UNWIND_BP, 16, 1, 2),
 			  [4] = UNWIND_RULE(UNWIND_END, 0, 0, 0)},
-		/* frames: 2 words and the return address, 1 and it, 4 and it */
+		/* frames of 2, 1 and 4 words, each followed by its return address */
 		.words = {0, 0, 0x200, BASE + 64, 0x301, 0, 0, 0, 0xb, 0x410},
 	};
 	struct stack_frame frames[8];
 
 	(void)state;
-	/* the call of function 1 is the last instruction of function 1: 0x200 - 1 is in it */
+	/* function 1 ends with its call, so the return address is 0x200: 0x200 - 1 is in it */
 	assert_int_equal(walk(&made, 0x250, BASE + 24, 0, frames, 8), 2);
 	made.words[2] = 0x201;
 	assert_int_equal(walk(&made, 0x150, BASE, 0, frames, 8), 3);

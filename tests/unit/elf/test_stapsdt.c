@@ -95,8 +95,8 @@ static void finds_a_providers_markers(void **state)
 	check_two("");
 }
 
-/* The notes keep the old addresses. Only the section of the base tells by how much all has
- * moved. */
+/* The notes keep the old addresses. Only the section of the base tells by how much all addresses
+ * have moved. */
 static void follows_a_moved_base(void **state)
 {
 	(void)state;

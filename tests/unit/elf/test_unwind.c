@@ -123,7 +123,7 @@ static void test_restorer(void **state)
 	table = build_fd(fd);
 	vaddr = (uintptr_t)action.restorer - (uintptr_t)info.dli_fbase;
 	assert_int_equal(unwind_table__find(table, vaddr), UNWIND_SIGNAL);
-	/* The unwinder looks up return addresses less 1. This must find the rule, too. */
+	/* The unwinder looks up return addresses less 1. This lookup must find the rule, too. */
 	assert_int_equal(unwind_table__find(table, vaddr - 1), UNWIND_SIGNAL);
 	assert_int_not_equal(unwind_table__find(table, vaddr - 2), UNWIND_SIGNAL);
 }

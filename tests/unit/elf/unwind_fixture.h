@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Builds unwind tables, which must succeed, and checks what the header promises of every table.
- * Include after cmocka.h. */
+/* Builds unwind tables, and fails the test if one cannot be built. Checks what elf/unwind.h
+ * promises of every table. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_UNWIND_FIXTURE_H
 #define MEMTRACE_TESTS_UNIT_ELF_UNWIND_FIXTURE_H
 

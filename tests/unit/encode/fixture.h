@@ -100,8 +100,8 @@ static inline struct profile *new_profile(uint64_t interval)
 	return profile;
 }
 
-/* Adds a site whose frames have these names. Frame i of any site called NAME has the same address.
- * The site has n live blocks of size bytes, of thread tid. Call end_profile() after the last. */
+/* Adds a site whose frames have these names. A name has the same address in all sites. The site has
+ * n live blocks of size bytes, of thread tid. Call end_profile() after the last. */
 static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
 			       uint32_t tid, uint64_t size, int n)
 {

@@ -171,7 +171,8 @@ static void equal_sizes_are_written_as_sampled(void **state)
 	}
 }
 
-/* The example of the format's critics, and the mixes with the largest rounding errors. */
+/* The mix that critics of the format give as an example, and the mixes with the largest rounding
+ * errors. */
 static void mixed_sizes_come_back(void **state)
 {
 	static const uint64_t mixes[][2] = {{8, 8 << 20},   {8, 1 << 20}, {8, R},
@@ -352,7 +353,7 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 	profile__free(profile);
 }
 
-/* A thread name that looks like the end of the header must not be taken for one. */
+/* A thread name that looks like the end of the header must not be taken for the end. */
 static void hostile_thread_names_stay_in_their_line(void **state)
 {
 	struct profile *profile = new_profile(R);

@@ -24,8 +24,8 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_leaks(profile, &options, sink);
 }
 
-/* Sets the growth in KiB per second, and which shares of the blocks older than 2, 4 and 8 s are
- * held. */
+/* Sets the growth in KiB per second, and the shares of blocks that are held at an age of 2 s
+ * (young), 8 s (old) and 4 s (their mean). */
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
@@ -230,7 +230,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_null(strstr(text, "untold"));
 	assert_has(text, "What could have been missed: ");
 	free(text);
-	/* the text does not say this if the process gains memory, because some stack has it */
+	/* if the process gains memory, some stack has it, so the text does not say this */
 	profile->growth.bytes_per_s = optional__of(186266);
 	text = leaks(profile);
 	assert_has(
@@ -318,9 +318,9 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* There are 98 samples, most from one second of thirty. By these alone each stack that grows by 74
- * KiB/s would be found. But no stack explains 926 KiB/s of the process's growth. So a stack may
- * grow by more than 74 KiB/s without being found. */
+/* There are 98 samples, most from one second of thirty. Judged by these samples alone, each stack
+ * that grows by 74 KiB/s would be found. But no stack explains 926 KiB/s of the process's growth.
+ * So a stack may grow by more than 74 KiB/s without being found. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();

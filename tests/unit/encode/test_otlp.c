@@ -118,7 +118,7 @@ static void four_profiles_over_one_dictionary(void **state)
 		count(text, "scope { name: \"memory\" version: \"" MEMTRACE_VERSION "\" }"), 1);
 	assert_int_equal(count(text, "time_unix_nano: 5 duration_nano: 7 "), 4);
 	assert_int_equal(count(text, "period: 1 "), 4);
-	/* the ids of the four differ in their last byte */
+	/* the ids of the four profiles differ in their last byte */
 	for (int i = 0; i < 4; i++) {
 		char id[96];
 

@@ -160,7 +160,7 @@ static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
 	free(text);
 }
 
-/* Each process's estimate is limited by its own heap, not the total by one heap. */
+/* The heap of a process limits the estimate of this process. It does not limit the total. */
 static void a_total_may_be_more_than_one_heap(void **state)
 {
 	char *text;

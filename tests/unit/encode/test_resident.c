@@ -237,7 +237,7 @@ static void heap_taken_apart(void **state)
 	column(text, &sum, sums);
 	assert_int_equal(sum, sums[0]);
 	assert_int_equal(sum_of_parts(text), 1828); /* the row, as rows_add_up() checks */
-	/* of 1,828 without 100 of headers, 800, 400, and 200 that the census did not find */
+	/* 1,828 less 100 of headers, 800, 400, and 200 that the census did not find */
 	assert_has(text, "  of it 328: blocks in use from before the run, and rounding\n");
 	assert_has(text, "  of it 800: free, whole pages; malloc_trim(0) returns up to 600\n");
 	assert_has(text, "  of it 400: free, on pages that blocks in use keep\n");

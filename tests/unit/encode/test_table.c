@@ -96,7 +96,7 @@ static void sampled_tables_show_intervals(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "one sample per 64 KiB to 1 MiB (to keep the limit): 4 samples of ");
 	free(text);
-	profile->finest_interval_bytes = 32 << 10; /* it was finer before it became coarser */
+	profile->finest_interval_bytes = 32 << 10; /* the interval was finer before */
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "one sample per 32 KiB to 1 MiB (to keep the limit): 4 samples of ");
 	free(text);
@@ -341,7 +341,7 @@ static void an_early_end_is_told(void **state)
 	(void)state;
 	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
 	end_profile(profile);
-	profile->planned_s = 30; /* the run lasts 10 */
+	profile->planned_s = 30; /* the run lasts 10 s */
 	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
@@ -548,9 +548,8 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile__free(profile);
 }
 
-/* A region that an allocator maps for the heap is no leak, even if it grows fast. */
-/* A pool is named if the process grows, the stacks do not explain it or none surely grows, and the
- * pool took memory from malloc. */
+/* A pool is named under three conditions. The process grows. The stacks do not explain this growth,
+ * or none of them surely grows. And the pool took memory from malloc. */
 static void a_pool_that_may_have_the_rest_is_told(void **state)
 {
 	static const char told[] = "\nmemory pools (MemoryContextAlloc) are not probed in this run";
@@ -598,6 +597,7 @@ static void a_pool_that_may_have_the_rest_is_told(void **state)
 	profile__free(profile);
 }
 
+/* A region that an allocator maps for the heap is no leak, even if it grows fast. */
 static void what_is_the_allocators_own_comes_last(void **state)
 {
 	static const char expected[] =

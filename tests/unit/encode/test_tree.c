@@ -52,7 +52,7 @@ static const struct tree_node *node_at(const struct tree *tree, const char *cons
 	node_at(tree, (const char *const[]){__VA_ARGS__},                                          \
 		sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* Checks that every tree must pass. */
+/* The checks that every tree must pass. */
 static void assert_sound(const struct tree *tree)
 {
 	for (size_t i = 0; i < tree->n; i++) {

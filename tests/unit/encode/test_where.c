@@ -311,7 +311,7 @@ static void scripts_come_before_their_interpreter(void **state)
 }
 
 /* If the script itself calls a builtin, the row shows the interpreter's function that is nearest to
- * the allocation, because its name says what the builtin makes. */
+ * the allocation. The name of this function says what the builtin makes. */
 static void builtins_are_told_by_what_they_make(void **state)
 {
 	struct profile *profile = new_script();
@@ -326,8 +326,8 @@ static void builtins_are_told_by_what_they_make(void **state)
 	profile__free(profile);
 }
 
-/* An event loop in a library of its own runs a script without names: the library has called the
- * interpreter, which says nothing of the program. The executable's own function would. */
+/* An event loop in a library of its own runs a script without names. That this library called the
+ * interpreter says nothing of the program. A call by the executable's own function would. */
 static void event_loops_are_not_the_programs_own(void **state)
 {
 	struct profile_mapping uv = {.start = 0x5000,
@@ -357,7 +357,8 @@ static void event_loops_are_not_the_programs_own(void **state)
 	}
 }
 
-/* Many frames of libraries are not called the runtime's. */
+/* If frames are only counted, and one of them is a library's, the row calls them "of libraries" and
+ * not "of the runtime". */
 static void libraries_are_counted_as_such(void **state)
 {
 	static const char *const names[] = {"get", "call", "run", "serve", "wrap"};

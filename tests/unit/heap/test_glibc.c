@@ -40,7 +40,8 @@ static void put_params(uint64_t n_mmaps, uint64_t mmapped)
 	fake__put(&fake, PARAMS + 52, 1032);
 }
 
-/* Writes chunks from addr on. sizes: ended by 0; the sign says whether the chunk is in use. */
+/* Writes chunks from addr on. sizes: ended by 0; a chunk with a positive size is in use, one with a
+ * negative size is free. */
 static uint64_t put_chunks(uint64_t addr, uint64_t flags, const long *sizes)
 {
 	uint64_t used = USED;
@@ -278,7 +279,7 @@ static void change_head(struct fake *f, uint64_t addr)
 	second = !second;
 }
 
-/* What comes and goes is at the head of a fast bin. The chunks behind it are free. */
+/* Chunks that come and go are at the head of a fast bin. The chunks behind them are free. */
 static void test_fast_bin_that_changes(void **state)
 {
 	static const long sizes[] = {0x290, 48, 48, 48, 48, 48, 0};
@@ -302,8 +303,9 @@ static void test_fast_bin_that_changes(void **state)
 	end();
 }
 
-/* Each try of the first kind looks at the head twice, and there are eight of them. The first two
- * walks of the second kind have no common end. */
+/* The reader first tries eight times to see the whole list, and each try looks at the head twice.
+ * Then it looks for the blocks that stay on the list. The first two of these walks have no common
+ * end. */
 static void change_all(struct fake *f, uint64_t addr)
 {
 	static int looks;
@@ -358,7 +360,7 @@ static void test_2_43(void **state)
 	put_cached(large + 2000, large);
 	put_cached(large, 0);
 	fake__put(&fake, MMAPS + 8, (0x5000 - 16) | 2);
-	/* a block of memalign(64), as also with huge pages */
+	/* a block of memalign(64), with the flag for huge pages */
 	fake__put(&fake, MMAPS + 0x5000, 1);
 	fake__put(&fake, MMAPS + 0x5008, (0x2000 - 16) | 2);
 	fake__put(&fake, MMAPS + 0x5030, 0x30 | 1);
@@ -421,7 +423,8 @@ static void test_other_arena(void **state)
 	fake__put(&fake, second, ARENA);
 	fake__put(&fake, second + 8, HEAP);
 	fake__put(&fake, second + 16, 0x3000);
-	/* struct malloc_state ends at 0x30 + 2200; the fenceposts are at the end of the first */
+	/* struct malloc_state ends at 0x30 + 2200; the fenceposts are at the end of the first
+	 * heap */
 	addr = put_chunks(HEAP + 0x8d0, OTHER, first_heap);
 	fake__put(&fake, addr + 8, (HEAP + 0x2000 - addr - 32) | USED | OTHER);
 	fake__put(&fake, HEAP + 0x2000 - 32 + 8, 16 | USED);

@@ -36,7 +36,8 @@ static void put_entry(uint64_t page, uint64_t edata, const struct model *m)
 	}
 }
 
-/* Adds an extent to the tree: all pages of a slab, or the first and the last of another extent. */
+/* Adds an extent to the tree: all pages of a slab, or the first and the last page of any other
+ * extent. */
 static void put_extent(const struct model *m)
 {
 	uint64_t edata = next_edata, start = m->addr & ~0xfffULL;
@@ -163,7 +164,8 @@ static void test_old_slabs(void **state)
 	version = V5_3;
 }
 
-/* In jemalloc 5.3.1, extents of 0x9000 bytes have the number of the size 0xa000. */
+/* In jemalloc 5.3.1, the record of a block of 0x9000 bytes has the number of the size class
+ * 0xa000. */
 static void test_large_pages(void **state)
 {
 	const struct model large = {.addr = HEAP + 0x8040, .size = 0xa000, .szind = 41};
@@ -181,8 +183,9 @@ static void test_large_pages(void **state)
 	end();
 }
 
-/* By its number, the first block is as large as its extent. This is so if jemalloc adds no page. If
- * it does, and has shifted another block, then it is 5.3.1, and the block has a page less. */
+/* By the number of its size class, the first block is as large as its extent. This is right if
+ * jemalloc adds no page to large blocks. But if another block is shifted, jemalloc adds a page.
+ * Then it is 5.3.1, and the first block has a page less. */
 static void test_whole_extents(void **state)
 {
 	const struct model whole = {.addr = HEAP + 0x8000, .size = 0xa000, .szind = 41};
@@ -263,7 +266,7 @@ static void put_unused(uint64_t at, uint32_t arena, uint64_t size_number, uint64
 	fake__put(&fake, at, arena | 1ULL << (17 - older) | size_number << (20 - 2 * older));
 	fake__put(&fake, at + 8, addr);
 	fake__put(&fake, at + 16, 0x3000 | 2);
-	for (int i = 0; i < 3; i++) /* as in a record that is on a heap */
+	for (int i = 0; i < 3; i++) /* as in a record that is linked */
 		fake__put(&fake, at + 40 + 8 * i, i == 1 ? 0 : EDATA + 128 * i);
 }
 
@@ -294,7 +297,7 @@ static void check_records(void)
 	assert_int_equal(found.records[1].end, EDATA + 7 * 128);
 	end();
 
-	/* all between them, and one before and one behind them */
+	/* unused records between the two, one before and one behind them */
 	put_two();
 	put_unused(EDATA - 128, 0, NO_SIZE, HEAP + 0x2000);
 	for (uint64_t i = 1; i < 8; i++)
@@ -306,7 +309,7 @@ static void check_records(void)
 	assert_int_equal(found.records[0].end, EDATA + 8 * 128);
 	end();
 
-	/* only what is beside a record, not what lies behind something else */
+	/* only unused records right beside a record count, not those behind other memory */
 	put_two();
 	put_unused(EDATA + 128, 0, NO_SIZE, HEAP + 0x2000);
 	put_unused(EDATA + 3 * 128, 0, NO_SIZE, HEAP + 0x2000);
@@ -421,7 +424,7 @@ static void test_no_bins(void **state)
 			put_free_bin(100, EDATA + 8, HEAP + 0x1000);
 		if (i == 4)
 			put_free_bin(100, 0, HEAP + 0x1008);
-		if (i == 5) /* what waits where no extent is? */
+		if (i == 5) /* extents wait, but there is no first one */
 			fake__put(&fake, bin(100) + 8, 1);
 		if (i == 6)
 			fake__put(&fake, bin(100) + 16, HEAP);
@@ -468,7 +471,7 @@ static uint64_t end_of_bin(size_t i)
 	return SLOTS + 8 + 8 * ROOM * (i + 1);
 }
 
-/* In 5.3.1, bins have the number of their slots. */
+/* In 5.3.1, bins store the number of their slots. */
 static enum { CACHE_5_2, CACHE_5_3, CACHE_5_3_1 } cache_form = CACHE_5_3;
 
 /* The address of a bin. */
@@ -575,7 +578,7 @@ static void test_thread_cache(void **state)
 	cache_form = CACHE_5_3;
 }
 
-/* Memory that looks like a cache, but is none, or not wholly. */
+/* Memory that looks like a cache, but is no cache, or only a part of one. */
 static void test_no_thread_cache(void **state)
 {
 	(void)state;

@@ -4,8 +4,8 @@
 
 #include "made_heap.h"
 
-/* No more room for values: in a first scan, which follows none, no pointer is left out. Later, only
- * pointers that would have been followed are. */
+/* There is no more room for values. A first scan follows no values, so it leaves no pointer out. A
+ * later scan leaves out only pointers that it would have followed. */
 static void test_more_values_than_there_is_room_for(void **state)
 {
 	const uint64_t none = 0;

@@ -99,8 +99,8 @@ static void test_a_list_is_one_leak(void **state)
 	made_heap__free(&heap);
 }
 
-/* The second of two circles leads to the first. The first circle is found earlier and is, with the
- * blocks below it, at first taken for a leak of its own. */
+/* The second of two circles leads to the first. The first circle is found earlier. At first it is
+ * taken, with the blocks below it, for a leak of its own. */
 static void test_circles(void **state)
 {
 	struct leak *leaks;

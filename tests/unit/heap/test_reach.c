@@ -104,7 +104,8 @@ static void test_registers(void **state)
 	made_heap__free(&heap);
 }
 
-/* A block's path is from the best kind of root, and the shortest one from this kind. */
+/* A block's path begins at the best kind of root. Of the paths from this kind, it is the
+ * shortest. */
 static void test_parents(void **state)
 {
 	struct reach reach;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Searches for pointers to the blocks that are lost by a scan (the candidates). */
+/* Searches for pointers to the blocks that seemed lost in a scan (the candidates). */
 #include "heap/recheck.h"
 
 #include "heap/lost.h"
@@ -10,7 +10,8 @@ static struct made_heap heap;
 static struct lost before;
 static struct recheck found;
 
-/* 20 blocks are in use. By a scan, blocks 4 to 9 are lost. The tests fill the memory afterwards. */
+/* 20 blocks are in use. In the scan, blocks 4 to 9 seem lost. The tests fill the memory
+ * afterwards. */
 static void begin(void)
 {
 	made_heap__begin(&heap, 20);
@@ -77,8 +78,8 @@ static void test_pointers_from_candidates_do_not_count(void **state)
 	end();
 }
 
-/* A pointer in a root, in a block in use, or in a register takes a candidate off the list, and all
- * candidates that can be reached from it. */
+/* A pointer in a root, in a block in use, or in a register takes a candidate off the list. Then all
+ * candidates that can be reached from this one are taken off, too. */
 static void test_pointers_to_candidates(void **state)
 {
 	struct root_value value = {.value = BLOCK(8) + 1, .tid = 7};
@@ -112,7 +113,7 @@ static void test_pointers_to_candidates(void **state)
 	end();
 }
 
-/* A block that was changed or freed since the scan was held. */
+/* If a block was changed or freed since the scan, somebody held it. */
 static void test_changed_blocks(void **state)
 {
 	(void)state;
@@ -176,7 +177,8 @@ static void test_links_of_glibc(void **state)
 	(void)state;
 	made_heap__begin_empty(&heap);
 	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
-	for (uint64_t i = 0; i <= 16; i++) /* odd ones are lost; those before 8 precede free ones */
+	/* odd blocks are lost; those before 8 precede free blocks */
+	for (uint64_t i = 0; i <= 16; i++)
 		span__add_block(span, BLOCK(i), i % 2 || (i >= 8 && i < 16));
 	span__add_block(span, BLOCK(LARGE), false);
 	span__add_block(span, BLOCK(LAST), false);
@@ -231,8 +233,8 @@ static void test_links_in_blocks_in_use(void **state)
 }
 
 /* A list whose links are the last words of its blocks, and lead to each other. Its first block is
- * in use, or was allocated after blocks were listed. Then the next chunk's size is behind its last
- * word. */
+ * in use, or was allocated after blocks were listed. In both cases, the next chunk's size is behind
+ * the block's last word. */
 static void test_links_of_the_program(void **state)
 {
 	enum { LAST = BLOCK_STEP - 16 };

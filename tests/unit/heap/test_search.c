@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A search of several scans, of this process. The scans are replaced: each test says what the
- * children write. */
+/* A search in this process, which makes several scans. The scans are fakes: each test says what
+ * their children write. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct answer {
 	uint64_t beyond, unread_bytes;
 	int stopped;
 	int end; /* what scan__end() returns */
-	/* A lie: what the child writes before it is written. NULL: none. */
+	/* Makes the answer a lie before the child writes it. NULL: no lie. */
 	void (*lie)(struct why_sums *sums, struct lost_block *lost);
 };
 
@@ -155,8 +155,8 @@ static void test_until_the_list_is_calm(void **state)
 	why__clear(&why);
 }
 
-/* A full scan tells who holds blocks that were asked for and seemed lost. What it takes off the
- * list makes the search go on. */
+/* A full scan tells who holds blocks that were asked for and seemed lost. If this scan takes blocks
+ * off the list, the search goes on. */
 static void test_who_holds_what_seemed_lost(void **state)
 {
 	struct why why;
@@ -179,7 +179,7 @@ static void test_who_holds_what_seemed_lost(void **state)
 	why__clear(&why);
 }
 
-/* The list, the verdicts and the maps stay if that scan fails. */
+/* The list, the verdicts and the maps stay if the full scan at the end fails. */
 static void test_the_last_scan_fails(void **state)
 {
 	struct why why;
@@ -228,7 +228,8 @@ static void test_a_list_that_is_full(void **state)
 	why__clear(&why);
 }
 
-/* What a scan could not read does not matter if later ones could. An exceeded limit does. */
+/* Memory that one scan could not read does not matter if later scans could read it. But an exceeded
+ * limit matters. */
 static void test_what_one_scan_could_not_see(void **state)
 {
 	struct why why;
@@ -279,7 +280,7 @@ static void lie_of_content(struct why_sums *sums, struct lost_block *lost)
 	lost[1].content++;
 }
 
-/* Else more blocks would be lost at last than the verdicts say. */
+/* If such a lie were accepted, more blocks would be lost at the end than the verdicts say. */
 static void lie_of_choice(struct why_sums *sums, struct lost_block *lost)
 {
 	(void)sums;

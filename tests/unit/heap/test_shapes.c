@@ -148,7 +148,7 @@ static void test_distances(void **state)
 }
 
 /* Texts are alike if blocks that are alike point to them from the same word. Here some are keys and
- * values of one struct, some are those of another struct, and nothing points to the last one. */
+ * values of one struct, some are those of another struct, and nothing points to the last text. */
 static void test_referrers_of_plain_blocks(void **state)
 {
 	uint64_t texts[7];
@@ -177,7 +177,7 @@ static void test_referrers_of_plain_blocks(void **state)
 	end();
 }
 
-/* Pointers to a file and into the block count with their target. */
+/* A pointer into a mapped file, or into the block itself, counts with its exact target. */
 static void test_exact_targets(void **state)
 {
 	uint64_t object, list;

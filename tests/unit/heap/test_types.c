@@ -56,7 +56,7 @@ static void put_block(uint64_t word, bool in_use)
 	next_block += 48;
 }
 
-/* Each block of 72 bytes pins 100. */
+/* Each block of 72 bytes pins 100 bytes. */
 static int pin(const struct block *block, void *ctx)
 {
 	return block->size == 72 ? types__pin(ctx, block, 100) : 0;

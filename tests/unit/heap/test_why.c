@@ -197,7 +197,7 @@ static void test_by_size(void **state)
 	scan(&large, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen_size, 0);
 	assert_int_equal(answer.counts.paths, 0);
-	/* asks by the first word, which is in each block the address of the next one */
+	/* asks for blocks by their first word, which is the address of the next block */
 	scan(&class, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
 	assert_int_equal(answer.paths[0].addr, BLOCK(9));

@@ -45,7 +45,8 @@ static void test_never_stands_still(void **state)
 	net_clock__free(&c);
 }
 
-/* net_clock__rest() marks the rest. Without its point, the rest would look like low use. */
+/* While the process rests, net_clock__rest() adds a point. Without this point, the rest would look
+ * like low use. */
 static void test_rest(void **state)
 {
 	struct net_clock c = {};
@@ -81,7 +82,7 @@ static void test_room(void **state)
 }
 
 /* Windows of 30 ms, with gaps of half a second between them. Probes take the share `taken` of a
- * window's CPU time, which is their calibrated cost times felt. share: the share of the work that
+ * window's CPU time. This is `felt` times their calibrated cost. share: the share of the work that
  * goes by the wall clock. */
 static struct net_clock run_at(double taken, double felt, double share, int n)
 {
@@ -119,8 +120,8 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* F still has its value from before the first window, within its error. It may have changed a
- * little, because windows must have some net time. */
+/* F (ledger/net_clock.h) still has its value from before the first window, within its error. It may
+ * have changed a little, because windows must have some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -213,7 +214,7 @@ static void test_few_windows_teach_nothing(void **state)
 	net_clock__free(&c);
 }
 
-/* A rare line in a log is too little work for a clock. F stays that of a loop of malloc. */
+/* A rare line in a log is too little work to show F. F stays that of a loop of malloc. */
 static void test_little_work_is_none(void **state)
 {
 	struct net_clock c = {};
@@ -232,7 +233,7 @@ static void test_little_work_is_none(void **state)
 	net_clock__free(&c);
 }
 
-/* A large file that is read once is no clock either. F stays that of a loop of malloc. */
+/* A large file that is read once does not show F either. F stays that of a loop of malloc. */
 static void test_a_lump_is_no_work(void **state)
 {
 	struct net_clock c = {};

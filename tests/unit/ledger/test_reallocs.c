@@ -114,7 +114,7 @@ static void long_windows_are_shared_out(void **state)
 	assert_true(slices.at[2].grown == 0 && slices.at[0].samples == 40);
 }
 
-/* Bytes that are added to a vector that grows for ever are held, although none of its blocks
+/* A vector grows for ever. The bytes that are added to it are held, although none of its blocks
  * stays. */
 static void a_vector_that_grows_is_held(void **state)
 {

@@ -59,7 +59,7 @@ static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size
 }
 
 /* Is this page, which was only read, the kernel's zero page? Also false if this process may not
- * see it. */
+ * know. */
 static bool is_known_zero(const char *page)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

@@ -16,7 +16,7 @@
 #define MS	1000000ULL
 #define PROCESS 7
 #define SIZE	64
-#define FIRST	0x10000ULL /* address of block 0; one each SIZE bytes */
+#define FIRST	0x10000ULL /* address of block 0; one block every SIZE bytes */
 #define BLOCKS	300	   /* more than are read at once */
 
 static unsigned char memory[BLOCKS][SIZE];
@@ -163,7 +163,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_true(stack->born[0].bytes == 4 * SIZE && stack->born[0].left_bytes == 3 * SIZE);
 	assert_int_equal(stack->born[0].samples, 4);
 	assert_true(total(stack, ended) == SIZE);
-	/* three blocks are watched for all 100 calls, one block for 10 of 40 ms */
+	/* three blocks are watched for all 100 calls of the window, one for 10 of its 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* no block at this address is followed */
@@ -210,7 +210,8 @@ static void test_death_just_behind_a_window(void **state)
 	end(&f);
 }
 
-/* In a later window a free may be seen at an address: of the block itself or of a successor. */
+/* In a later window a free may be seen at a block's address: the block itself is freed, or a later
+ * block there. */
 static void test_frees_at_addresses(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -315,7 +316,7 @@ static void test_alike(void **state)
 
 /* Blocks 4 to 7 look unchanged half a second after their birth. Blocks 0 to 3 of the same stack are
  * freed in every window. Unchanged contents do not prove that blocks 4 to 7 live. By the rate of
- * the stack's frees they were freed as well, and contents missed it. */
+ * the stack's frees, these blocks were freed as well, and contents missed this. */
 static void test_freed_and_looks_the_same(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -353,7 +354,7 @@ static void test_freed_and_looks_the_same(void **state)
 }
 
 /* Blocks live for 20 s of the wall clock: one in twenty changes per second. The net time of windows
- * is a hundredth of their wall time, and they see one free. If frees were counted per net time,
+ * is a hundredth of their wall time. Windows see one free. If frees were counted per net time,
  * their rate would come out a hundred times as high, and contents would seem to have missed
  * frees. */
 static void test_freed_by_the_wall_clock(void **state)
@@ -536,7 +537,8 @@ static void test_stretch(void **state)
 	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
 	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
 	assert_true(fabs((double)stack->cohort->same[survival__age_class(10)] - part) < 1e-3);
-	/* in a second stretch, it still lives, which needs no element; then it ends */
+	/* in a second stretch, this block still lives, which adds nothing to `born`; then it
+	 * ends */
 	assert_true(stack->born[0].held_bytes == SIZE && stack->born[0].lost_bytes == 0);
 	w.start_ns = 40 * S;
 	w.end_ns = 45 * S;
@@ -615,7 +617,7 @@ static void test_half_a_look_is_none(void **state)
 	for (size_t i = 0; i < f.s.n_blocks; i++)
 		assert_false(f.s.blocks[i].changed);
 	assert_int_equal(survivors__look(&f.s, &f.clock, 12 * S, read_memory, NULL), 0);
-	/* a block may already have been 0xff */
+	/* a block may already have contained 0xff */
 	assert_in_range(f.s.counts.changed, BLOCKS - 2, BLOCKS);
 	end(&f);
 }

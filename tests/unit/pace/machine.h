@@ -43,7 +43,7 @@ struct process {
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
 	double interval;		       /* as a multiple of the requested one */
-	double least;			       /* of interval: it holds many samples */
+	double least;			       /* least interval, because of many samples */
 	unsigned coarser;		       /* how often the interval was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: a window has begun */
 	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */

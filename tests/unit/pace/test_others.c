@@ -34,16 +34,16 @@ static void they_come_and_go(void **state)
 	double ns;
 
 	(void)state;
-	/* two looks: sixteen probes for other processes, returns trapped */
+	/* two looks: sixteen probes for other processes each time, and returns are trapped */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 1000);
 	assert_near(ns, sixteen * 1000);
 	/* no look: as before */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 3000);
 	assert_near(ns, sixteen * 3000);
-	/* they have gone */
+	/* these probes have gone */
 	ns = others__note(&others, &(struct others_counts){3, 2, 32, 0}, 9000);
 	assert_near(ns, sixteen * 3000);
-	/* one whose program runs, in half of the looks */
+	/* one probe whose program runs, in half of the looks */
 	ns = others__note(&others, &(struct others_counts){5, 2, 32, 1}, 10000);
 	assert_near(ns, sixteen * 3000 + others__share(0, 0, 0.5) * 1000);
 	assert_near(others__pct(&others), 100 * ns / 10000);

@@ -397,7 +397,8 @@ static void windows_begin_when_probes_have_settled(void **state)
 	}
 }
 
-/* A window may begin late, because it takes long to place other probes. It does not end at once. */
+/* A window may begin late, because it takes long to place other probes. Such a window does not end
+ * at once. */
 static void windows_are_whole_however_late_they_begin(void **state)
 {
 	struct machine *m = machine(false);
@@ -509,7 +510,8 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);
-		assert_int_equal(p->passed_over, 1); /* its counts are not in the next window */
+		/* the counts of the hold-up are not in the next window */
+		assert_int_equal(p->passed_over, 1);
 		assert_true(p->pace.windows.cost_rate == rate);
 		until(m, p->inside);
 		until(m, other->inside);

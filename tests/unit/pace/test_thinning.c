@@ -253,7 +253,8 @@ static void light_work_is_sampled_closer(void **state)
 	}
 }
 
-/* All processes together cost the host too much: none is sampled closer than the others. */
+/* All processes together cost the host too much. So none of them is sampled closer than the
+ * others. */
 static void closer_samples_give_way_to_the_host(void **state)
 {
 	struct machine *m;
@@ -300,7 +301,7 @@ static void closer_samples_give_way(void **state)
 }
 
 /* Samples take at most a twentieth of the limit. Here they take 0.02 of it at the requested
- * interval, so they may be twice as many. */
+ * interval, so there may be twice as many samples. */
 static void closer_samples_keep_their_part(void **state)
 {
 	struct machine *m;
@@ -333,7 +334,7 @@ static void enough_samples_are_enough(void **state)
 	}
 }
 
-/* Calls alone come to nearly the limit. Without closer samples they would keep it. */
+/* The cost of calls alone is nearly the limit. Without closer samples, the limit would be kept. */
 static void closer_samples_do_not_lead_to_windows(void **state)
 {
 	struct machine *m;

@@ -339,7 +339,7 @@ static void starved_processes_are_not_idle(void **state)
 }
 
 /* A process is idle and runs at full speed in turn. Continuous tracing would be too costly at the
- * start of each burst. So it ends, and the limit is kept. */
+ * start of each burst. So continuous tracing ends, and the limit is kept. */
 static void bursts_are_met_in_windows(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 0};
@@ -363,8 +363,8 @@ static void bursts_are_met_in_windows(void **state)
 	assert_true(w.continuous_ns - continuous_ns < 3 * S);
 }
 
-/* Windows of a program that calls seldom last for a third of a second. When it gets much work in
- * such a window, the window ends soon. */
+/* Windows of a program that calls seldom last for a third of a second. When the program gets much
+ * work in such a window, the window ends soon. */
 static void a_window_ends_when_work_sets_in(void **state)
 {
 	struct program seldom = {20000, 500, 1}, wild = {5, 500, 1};
@@ -448,8 +448,9 @@ static void light_work_that_is_dear_stays_in_windows(void **state)
 	}
 }
 
-/* A window is cut in the past: its probes went when memtrace was stopped, a minute ago. The totals
- * are those of now, so that they do not tell what the process uses in windows. */
+/* A window's end is in the past: its probes were removed when memtrace was stopped, a minute ago.
+ * The totals are those of now, so they do not tell how much CPU time the process uses in
+ * windows. */
 static void the_past_teaches_no_cpu_time(void **state)
 {
 	struct program busy = {1000, 500 / WINDOWS_FELT, 1};

@@ -265,7 +265,7 @@ static void containers_are_found_by_their_id(void **state)
 		assert_not_found(-ENOENT, "there is no container", id);
 		make_group(path);
 		assert_found(id, path);
-		assert_found(prefix, path); /* as docker ps has it */
+		assert_found(prefix, path); /* as docker ps prints it */
 		remove_groups();
 	}
 	snprintf(name, sizeof(name), "web_Server-1.%d", getpid());

@@ -30,16 +30,16 @@ static void test_paths(void **state)
 		{"/docker/" ID, ID, ""},
 		{"/system.slice/docker-" ID ".scope", ID, ""},
 		{"/machine.slice/libpod-" ID ".scope/container", ID, ""},
-		/* a node of kind, which is a container of Docker, seen from the host */
+		/* a node of the tool kind, which is a container of Docker, seen from the host */
 		{"/system.slice/docker-" OUTER ".scope/kubelet.slice/kubelet-kubepods.slice/"
 		 "kubelet-kubepods-pod" POD_ ".slice/cri-containerd-" ID ".scope",
 		 ID, POD},
-		{"/docker/" OUTER "/kubelet/kubepods/pod" POD, OUTER, ""}, /* no container of it */
+		{"/docker/" OUTER "/kubelet/kubepods/pod" POD, OUTER, ""}, /* only a pod's group */
 		{"/docker/" OUTER "/docker/" ID, OUTER, ""},
 		{"/", "", ""},
 		{"", "", ""},
 		{"/system.slice/redis.service", "", ""},
-		{"/kubepods/pod" POD, "", ""},		       /* the pod's own */
+		{"/kubepods/pod" POD, "", ""},		       /* the pod's own group */
 		{"/docker/" ID "0", "", ""},		       /* 65 digits */
 		{"/docker/0123456789abcdef", "", ""},	       /* too few */
 		{"/a/pod" POD "0/" ID, ID, ""},		       /* no uid */

@@ -62,7 +62,7 @@ static void test_read_stat(void **state)
 	assert_string_equal(before.comm, whole.comm);
 	assert_int_equal(before.start_ticks, whole.start_ticks);
 	assert_int_equal(before.parent, getppid());
-	assert_int_equal(before.tgid, 0); /* is in other files only */
+	assert_int_equal(before.tgid, 0); /* the tgid is in other files only */
 	assert_true(before.minor_faults >= whole.minor_faults && whole.minor_faults > 0);
 	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
@@ -497,7 +497,7 @@ static void test_compat32(void **state)
 	close(gone[1]);
 	/* The pipe ends when the child executes the other program. Otherwise it holds the error. */
 	if (read(gone[0], &error, sizeof(error))) {
-		/* a kernel without IA32 emulation has no such programs */
+		/* a kernel without IA32 emulation runs no such programs */
 		assert_int_equal(error, ENOEXEC);
 		assert_int_equal(waitpid(child, NULL, 0), child);
 	} else {

@@ -158,7 +158,7 @@ static void test_small_blocks_are_resident(void **state)
 					8000, 10001);
 			assert_true(r[0].growth.bytes_per_s * 0.75 * RUN_S <=
 				    1.01 * r[0].live_bytes);
-			if (!(error > 0)) /* a clock error makes both stacks too high */
+			if (!(error > 0)) /* a clock error makes both estimates too high */
 				assert_near(r[1].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
 			assert_near(windowed__most(&small.run, &small.stack),
 				    small.run.resident_bytes / share, 1);
@@ -426,8 +426,8 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		/* its live bytes are not certain, either */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
 		/* If the memory may grow, unchanged contents show that the stack grows. If all
-		 * contents are equal, only frees could show that it does not. It proves nothing
-		 * that none was seen. */
+		 * contents are equal, only frees could show that it does not grow. That no free was
+		 * seen proves nothing. */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

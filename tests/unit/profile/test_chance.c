@@ -126,8 +126,9 @@ static void claims_step_down(void **state)
 	many[0].p = 0.04;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 1 && many[0].holds && !many[1].holds);
-	/* Now the least possible p of the nine is 0.011. One more of them takes part while four
-	 * claims share the level (0.05 / 4 = 0.0125), so in the end five share it. */
+	/* Now the least possible p of the nine is 0.011. If four claims share the level, a share is
+	 * 0.05 / 4 = 0.0125, which is more. So one more claim takes part, and in the end five share
+	 * the level. */
 	for (int i = 0; i < 10; i++)
 		many[i].least = i ? 0.011 : 0;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);

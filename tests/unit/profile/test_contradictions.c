@@ -130,8 +130,8 @@ static void blocks_that_nobody_saw(void **state)
 	profile__free(p);
 }
 
-/* Windows account for times without probes. Continuous tracing does not, so withdrawn probes make
- * a contradiction. */
+/* Windows account for times without probes. Continuous tracing does not account for them, so
+ * withdrawn probes make a contradiction. */
 static void probes_that_were_withdrawn(void **state)
 {
 	struct profile *p = sound(1);
@@ -152,8 +152,8 @@ static void probes_that_were_withdrawn(void **state)
 	profile__free(p);
 }
 
-/* An allocation that is not finished at the end is no block yet. Samples without room are reported
- * elsewhere. */
+/* An allocation that is not finished at the end is no block yet. Samples for which a table had no
+ * room are reported elsewhere. */
 static void counters_that_contradict_nothing(void **state)
 {
 	struct profile *p = sound(1);

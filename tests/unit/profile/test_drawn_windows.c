@@ -303,8 +303,8 @@ static void count_process(const struct life *lives, size_t n, double anon, struc
 
 #define HOLDS(held) assert_true((held).live >= LEAST && (held).growth >= LEAST)
 
-/* Blocks of a leak that are written to look like blocks that end. The growth of the process shows
- * which they are. */
+/* The program writes to the blocks of a leak, so they look like blocks that end. The growth of the
+ * process shows which blocks stay. */
 static void the_process_tells(void **state)
 {
 	static const struct life lives[] = {{13, 0.011, 20, INFINITY, 1, 5},

@@ -193,8 +193,8 @@ static void interval_survives_the_ends_of_the_range(void **state)
 	assert_true(interval.low == 0 && interval.high == 0);
 }
 
-/* Simulates the sampler: for each process, it counts allocated bytes down from a distance that is
- * drawn from an exponential distribution. */
+/* Simulates the sampler. For each process, the sampler draws a distance from an exponential
+ * distribution, and counts it down by the allocated bytes. */
 static void estimates_are_unbiased(void **state)
 {
 	static const uint64_t sizes[] = {8, 100, 3000, R, 3 * R};
@@ -218,7 +218,7 @@ static void estimates_are_unbiased(void **state)
 			if (distance > 0)
 				continue;
 			estimate__add(&e, size, R);
-			distance = -log(random_unit()) * R; /* a new distance: it has no memory */
+			distance = -log(random_unit()) * R; /* the distance has no memory */
 		}
 		bytes += e.bytes / runs;
 		objects += e.objects / runs;

@@ -60,7 +60,7 @@ static void sites_and_their_locations_go(void **state)
 	assert_int_equal(p->n_locations, 4); /* 0x40 is removed */
 	for (size_t i = 0; i < p->n_locations; i++)
 		assert_true(p->locations[i].addr != 0x40);
-	assert_true(profile__location(p, &p->sites[0], 1)->addr == 0x30); /* of 200 bytes */
+	assert_true(profile__location(p, &p->sites[0], 1)->addr == 0x30); /* 200 bytes */
 	assert_true(profile__location(p, &p->sites[1], 1)->addr == 0x20);
 	assert_true(profile__live(p).bytes == 300);
 	profile__free(p);
@@ -146,7 +146,7 @@ static void an_age_is_left(void **state)
 		    p->sites[1].live.variance == 750);
 	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->growth.stacks_known &&
 		    !p->n_threads);
-	assert_int_equal(profile__find_age(p, 20), -1); /* it was already used as a filter */
+	assert_int_equal(profile__find_age(p, 20), -1); /* this age was already used as a filter */
 	profile__free(p);
 
 	p = aged();

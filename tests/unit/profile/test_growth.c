@@ -197,8 +197,8 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
-/* If the growth of each of two stacks may be 0, their sum may be 0, too. But if it may be 0 only by
- * sampling error, the two stacks may surely grow together. */
+/* If the growth of each of two stacks may be 0, their sum may be 0, too. But if each growth may be
+ * 0 only by sampling error, the two stacks together may surely grow. */
 static void doubt_adds_up(void **state)
 {
 	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};

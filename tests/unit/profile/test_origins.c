@@ -248,8 +248,8 @@ static void test_families(void **state)
 	end();
 }
 
-/* No owner is named for a family of objects. So none is named through their rough shapes, either,
- * which lack the mark and are of another family. */
+/* No owner is named for a family of objects. The rough shapes of these objects lack the mark and
+ * are of another family. No owner is named through them either. */
 static void test_rough_shape_of_a_closed_family(void **state)
 {
 	uint32_t shapes[2];

@@ -66,7 +66,7 @@ static void functions_of_runtimes_are_known(void **state)
 		"app::Cache<std::string, std::vector<int> >::insert",
 		"operator<< <app::Session>",
 		"app::f(std::string)",
-		/* the type that it returns does not show where it is defined */
+		/* the type that an operator returns does not show where the operator is defined */
 		"app::Cache<int>::operator std::vector<int, std::allocator<int> >",
 		"app::Cache<std::string>::operator std::string",
 		"app::Row::operator unsigned long",

@@ -450,8 +450,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files choose the addresses, and so do processes, through their stacks. But they cannot choose
- * them so that a lookup passes through many others. */
+/* Files choose the addresses, and so do processes, through their stacks. But they cannot make a
+ * lookup pass through many other addresses. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));

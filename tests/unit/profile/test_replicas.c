@@ -153,7 +153,7 @@ static void figures_are_the_medians(void **state)
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->per_second && replicas->ranks[0].total == 4300);
 	/* But memory that was allocated once, at the start, does not double with the length of a
-	 * run. Divided by this length it is too small, so there is a warning. */
+	 * run. Divided by this length, this memory is too small, so there is a warning. */
 	assert_true(replicas->warnings == 1u << DIFF_WARN_DIVIDED && !replicas->n_abnormal);
 	replicas__free(replicas);
 	free_all(p, 3);

@@ -74,8 +74,8 @@ static struct profile *heap_of(uint64_t interval, uint64_t size, int n)
 	return p;
 }
 
-/* The ranges for the census: the heap's pieces, also those in which a block lies, and those that an
- * allocator mapped during the run. Neighbours are one range. */
+/* The ranges for the census are the heap's pieces, pieces in which a block lies, and pieces that an
+ * allocator mapped during the run. Neighbouring pieces are one range. */
 static void ranges_of_the_heap(void **state)
 {
 	const struct resident_piece mapped = {.start = 9 << 20,
@@ -88,7 +88,7 @@ static void ranges_of_the_heap(void **state)
 	struct resident *r;
 
 	(void)state;
-	add(&pieces, RESIDENT_HEAP, 1 << 20, 7 * KIB, 0, NULL);		    /* with its end 8 KiB */
+	add(&pieces, RESIDENT_HEAP, 1 << 20, 7 * KIB, 0, NULL);		    /* ends after 8 KiB */
 	add(&pieces, RESIDENT_HEAP, (1 << 20) + 8 * KIB, 2 * KIB, 0, NULL); /* ends in a page */
 	add(&pieces, RESIDENT_EARLIER, 3 << 20, 3 * KIB, 0, NULL);
 	add(&pieces, RESIDENT_EARLIER, 4 << 20, 3 * KIB, 0, NULL);

@@ -165,8 +165,8 @@ static void parts_can_be_left_out(void **state)
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
-	/* Blocks that end at random times do so at the same rate, also later ones at the same
-	 * address. So it makes no difference which block a later free belongs to. */
+	/* If blocks end at random times, later blocks at the same address end at the same rate. So
+	 * it makes no difference which block a later free belongs to. */
 	terms.without |= 1U << PART_RENEWAL;
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_exponential(&s, RATE, 0.015);
@@ -395,7 +395,7 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 
 /* Windows are short, because a trap is expensive: all of them together watched an address for one
  * second, and saw no free. Nothing follows for lives longer than one second. If windows watched a
- * thousand times as long without a free, a least length of lives follows. */
+ * thousand times as long without a free, a lower limit for the length of lives follows. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};

@@ -106,7 +106,8 @@ static void test_rows_that_differ_in_classes_are_two(void **state)
 	why_report__clear(&report);
 }
 
-/* Rows with different makers are one row. It has the maker if all the known ones are the same. */
+/* Rows with different makers are one row. This row has a maker if all the known makers are the
+ * same. */
 static void test_makers_of_merged_rows(void **state)
 {
 	static const char *const makers[][3] = {{NULL, "grow", "grow"},
@@ -162,7 +163,7 @@ static void test_paths_as_stacks(void **state)
 	report.rows[0].blocks = 3;
 	report.rows[0].bytes = 72;
 	report.rows[1] = row("index (made)", 8, step(100, 0, false, NULL), false, 60);
-	report.followed = 4; /* every second one */
+	report.followed = 4; /* every second block */
 	report.leaks = &leak;
 	report.n_leaks = 1;
 	report.losses[WHY_LOSS_RESYNCS] = 3;

@@ -103,8 +103,9 @@ static double ended_by(double mean, double age)
 	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
 }
 
-/* Checks the ages at which blocks were freed, and the ages of live blocks. The former must be right
- * within 5 % of all blocks, or 12 % from frees alone; the latter, within twice as much. */
+/* Checks the ages at which blocks were freed, and the ages of live blocks. The ages of freed blocks
+ * must be right within 5 % of all blocks, or 12 % from frees alone; the ages of live blocks, within
+ * twice as much. */
 static void test_ages(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -383,9 +384,10 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* Two stretches, each of which leaves 10 MB. In the second one, 9 MB of those of the first one were
- * seen to end, so 11 MB live at its end, and not 20. Between them is a third of the time, in which
- * as large a share of what was allocated is taken to live. */
+/* There are two stretches. At the end of each, 10 MB of its blocks are live. In the second stretch,
+ * 9 MB from the first one were seen to end. So 11 MB are live at the end, and not 20. A third of
+ * the time is between the stretches. Of what was allocated there, the same share is taken to
+ * live. */
 static void test_later_stretches_see_ends(void **state)
 {
 	struct windowed_window windows[] = {
@@ -420,14 +422,14 @@ static void test_later_stretches_see_ends(void **state)
 
 	(void)state;
 	assert_near(r.alloc_bytes, 150e6, 1);
-	/* half of those of the first stretch may have ended between the two */
+	/* half of what is left of the first stretch may have ended between the two */
 	assert_near(r.live_bytes, 10.5e6 + 50e6 * 10.5 / 100, 1);
-	/* and all, none, or twice as many of those allocated there may live */
+	/* of those allocated there, none, as many as estimated, or twice as many may live */
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
-/* Of 5 GB that a stretch saw allocated, ten sampled blocks are held, of 100 bytes each: what lives
- * is as uncertain as ten samples are. It is known less well than what was allocated. */
+/* A stretch saw 5 GB allocated. Ten sampled blocks of it, of 100 bytes each, are held. So the live
+ * bytes are as uncertain as ten samples are, and less certain than the allocated bytes. */
 static void test_few_are_held_of_many(void **state)
 {
 	const double z = 524288;
@@ -538,8 +540,8 @@ static void test_unknown_clock(void **state)
 	}
 }
 
-/* A sample of a coarse window is not multiplied like one of a fine window: it would outweigh all
- * others. */
+/* A sample of a coarse window is not multiplied like one of a fine window. Otherwise it would
+ * outweigh all others. */
 static void test_coarse_window_is_left_out(void **state)
 {
 	const struct life forever = {0, 1};

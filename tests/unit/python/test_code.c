@@ -132,7 +132,7 @@ static void old_objects_are_read(void **state)
 	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
 		lay(cases[c].version);
 		assert_int_equal(python.layout->version, cases[c].version);
-		put(object, 16, 0x300000001); /* no size: co_argcount, co_posonlyargcount */
+		put(object, 16, 0x300000001); /* co_argcount and co_posonlyargcount, not a size */
 		put(object, python.layout->code_bytes, (uintptr_t)instructions);
 		put(instructions, 16, 18);
 		put(lines, 16, cases[c].len);

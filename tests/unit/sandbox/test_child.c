@@ -106,7 +106,7 @@ static void test_stopped_child(void **state)
 	close(fd);
 }
 
-/* A child that ends before it closes anything is waited for no longer. */
+/* If a child ends before it closes anything, nobody waits for it any longer. */
 static void test_ended_child(void **state)
 {
 	double began = clock__monotonic_s();

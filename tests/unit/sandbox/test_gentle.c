@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When a child makes breaks, on a machine that is made up: a fake clock, one CPU for the child, and
- * perhaps another process that needs the same CPU. */
+/* Tests when a child takes breaks, on a machine that is made up: a fake clock, one CPU for the
+ * child, and perhaps another process that needs the same CPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,15 +18,15 @@
 
 #define TURN (3 * MS) /* of the scheduler */
 
-/* The other process gets the CPU when the child sleeps, or after a turn of the child. If offers
- * reach it, it then keeps the CPU for a turn. */
+/* The other process gets the CPU when the child sleeps, or after a turn of the child. If it takes
+ * offers (sched_yield()), it also gets the CPU at an offer. It then keeps the CPU for a turn. */
 
 struct machine {
 	struct gentle gentle;
 	struct gentle_times now;
 	bool rival; /* is there another process? */
 	bool takes_offers;
-	uint64_t child_ns;   /* how long the child has had the CPU since the other one had it */
+	uint64_t child_ns;   /* how long the child has had the CPU since the other process had it */
 	uint64_t longest_ns; /* the most of child_ns */
 	uint64_t slept_ns, sleeps;
 };
@@ -91,7 +91,8 @@ static void test_full_speed_on_an_idle_cpu(void **state)
 	(void)state;
 	begin(&m, 100 * S);
 	assert_in_range(run(&m, S), S, 1050 * MS);
-	/* It sleeps now and then nevertheless: another process may wait in another cgroup. */
+	/* The child sleeps now and then nevertheless: another process may wait in another
+	 * cgroup. */
 	assert_in_range(m.sleeps, 500, 1100);
 	assert_int_equal(m.slept_ns, m.sleeps * GENTLE_NAP_NS);
 }
@@ -103,9 +104,9 @@ static void assert_gentle(bool takes_offers)
 	begin(&m, 100 * S);
 	m.rival = true;
 	m.takes_offers = takes_offers;
-	run(&m, 10 * MS); /* until it has noticed */
+	run(&m, 10 * MS); /* until the child has noticed the other process */
 	m.longest_ns = 0;
-	/* one part in GENTLE_SHARE, less what the other process takes between */
+	/* the child runs for one part in GENTLE_SHARE, less the time of the other process */
 	assert_in_range(run(&m, S), (GENTLE_SHARE - 1) * S, (GENTLE_SHARE + 1) * S);
 	assert_in_range(m.longest_ns, GENTLE_BURST_NS, 2 * GENTLE_BURST_NS + STEP);
 

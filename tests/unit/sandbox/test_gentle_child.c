@@ -77,7 +77,7 @@ static void test_a_child_holds_back(void **state)
 	close(task.file_fd);
 	kill(rival, SIGKILL);
 	waitpid(rival, NULL, 0);
-	/* The scheduler alone would give it half of the CPU. */
+	/* The scheduler alone would give the child half of the CPU. */
 	assert_true(took_ns > (GENTLE_SHARE - 2) * WORK_NS);
 }
 

@@ -150,7 +150,7 @@ static void a_short_life_counts(void **state)
 	end_one(2 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
-	assert_int_equal(other.borrowers_unseen, 0); /* as short as vfork and exec */
+	assert_int_equal(other.borrowers_unseen, 0); /* as from vfork to exec */
 	begin_one(NOT, 6);			     /* another process with the same pid */
 	end_one(8 * MS);
 	borrowers__look(&session);

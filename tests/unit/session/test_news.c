@@ -33,7 +33,7 @@ static pid_t child(bool runs)
 	return pid;
 }
 
-/* Until the process waits. Before, it may still use CPU time, if it is late on a busy machine. */
+/* Returns when the process waits. On a busy machine it may be late, and use CPU time until then. */
 static void wait_until_it_waits(pid_t pid)
 {
 	char path[64], line[256];
@@ -104,7 +104,7 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 	runs.since_ns -= 2 * S;
 	wait_until_it_ran();
 	assert_false(targets__rests(&targets[2], &runs));
-	/* the process waits while another one works in its memory */
+	/* the process waits while another process works in its memory */
 	targets[0].lent_ns = 1;
 	assert_false(targets__rests(&targets[0], &rest));
 	rest.since_ns -= 2 * S;

@@ -102,7 +102,7 @@ static void vectors_that_the_process_does_not_hold(void **state)
 }
 
 /* The distance from a stack's growth to the upper end of its 95 % interval. The stack was sampled
- * at 64 KiB for most of a run. present: its sampling interval by now. */
+ * at 64 KiB for most of a run. present: its sampling interval now. */
 static double doubt_at(uint64_t present)
 {
 	struct target target = {.process = PROCESS};
@@ -273,7 +273,7 @@ static void end_stretch(struct survivors *survivors, struct net_clock *clock,
 
 /* Continuous tracing is interrupted a hundred times, for gap_ns each. Each stretch ends with the
  * whole cache alive: the process has one cache, not a hundred. off, most: how far live memory may
- * be from the truth, and how high its interval may reach, as shares of it. */
+ * be from the truth, and how high its interval may reach, both as shares of the truth. */
 static void interrupt(uint64_t gap_ns, double off, double most)
 {
 	struct target target = {.process = PROCESS};

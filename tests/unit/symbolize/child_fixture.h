@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Helpers for tests of sandboxed children: the child's state by /proc, and the calls that the child
- * tries. Include after cmocka.h. */
+/* Helpers for tests of sandboxed children: the child's state according to /proc, and the calls that
+ * the child tries. Include after cmocka.h. */
 #ifndef TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 
@@ -131,7 +131,7 @@ static inline size_t slurp(pid_t pid, const char *name, char *buf, size_t room)
 	return n;
 }
 
-/* A callback that is called while child_waits() holds the child. When the child is sealed, records
+/* Is called while child_waits() holds the child. When the child is sealed, this callback records
  * its state and kills it. */
 static inline void watch_child(void *ctx)
 {

@@ -99,8 +99,8 @@ static void write_addresses(const uint64_t *vaddrs, size_t n)
 }
 
 /* name: the ELF file with code and DWARF. debug_name: the file that memtrace reads. binutils:
- * addr2line must agree, too. For clang's files it does not: clang writes line 0, and addr2line then
- * leaves inlined functions out. */
+ * addr2line must agree, too. For clang's files addr2line does not agree: clang writes line 0, and
+ * addr2line then leaves inlined functions out. */
 static void check_against(const char *name, const char *debug_name, uint64_t step, bool binutils)
 {
 	uint64_t *vaddrs = calloc(MAX_ADDRESSES, sizeof(*vaddrs));
@@ -360,7 +360,8 @@ static void test_dwz(void **state)
 				root));
 	dwarf__test_hooks.debug_root = root;
 
-	/* Without the common file, functions that only it describes have lines, but no names. */
+	/* Without the common file, functions that only this file describes have lines, but no
+	 * names. */
 	assert_int_equal(count_named("one", "h_leaf"), 0);
 	assert_int_equal(count_named("one", NULL), lines);
 

@@ -436,7 +436,7 @@ static void test_too_many(void **state)
 		memcpy(text + 8 * i, i + 11 == n ? "22 10 a\n" : "11 10 a\n", 8);
 	map = parse(text, n * 8, &skipped);
 	assert_int_equal(skipped, 10);
-	assert_name(map, 0x30, "a", 0x22); /* the last that had room */
+	assert_name(map, 0x30, "a", 0x22); /* the last name that had room */
 	perf_map__free(map);
 	free(text);
 }

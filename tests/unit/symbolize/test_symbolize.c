@@ -250,7 +250,7 @@ static void test_held_survives(void **state)
 	free_namer(&namer);
 }
 
-/* Maps a file of the directory as code and symbolizes the address at off of it. */
+/* Maps a file of the directory as code, and symbolizes the address at the file's offset `off`. */
 static void with_mapped(const char *file, uint64_t off, const char *name,
 			enum unresolved_reason reason)
 {

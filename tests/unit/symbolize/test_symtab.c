@@ -818,7 +818,7 @@ static void test_cut_short_meanwhile(void **state)
 	for (int i = 0; i < 300; i++) {
 		int err = open_path(path, &tab);
 
-		/* libelf maps files. To read a part that was cut off raises SIGBUS, but only in
+		/* libelf maps files. A read of a part that was cut off raises SIGBUS, but only in
 		 * the child. */
 		assert_true(!err || err == -ENOEXEC || err == -ECHILD);
 		n_died += err == -ECHILD;

@@ -132,7 +132,7 @@ static void growth_of_late(void **state)
 	assert_true(isnan(history__growth(list, 10, 7, 0, NULL).low));
 }
 
-/* Growth over all 285 seconds cannot tell such a leak from chance yet. */
+/* Growth over all 285 seconds cannot yet tell a leak that began lately from chance. */
 static void growth_that_began_lately(void **state)
 {
 	double seconds;

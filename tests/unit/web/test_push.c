@@ -210,8 +210,8 @@ static void wrong_texts_are_refused(void **state)
 }
 
 /* Pyroscope's push API: PushRequest.series = 1; RawProfileSeries.labels = 1, .samples = 2;
- * LabelPair.name = 1, .value = 2; RawSample.raw_profile = 1, .ID = 2. Before the bytes of a field
- * are its number times 8 plus 2, and their length. */
+ * LabelPair.name = 1, .value = 2; RawSample.raw_profile = 1, .ID = 2. A field is its number times 8
+ * plus 2, then the length of its bytes, then these bytes. */
 static void requests_of_the_push_api(void **state)
 {
 	/* in the order of names */

@@ -205,7 +205,7 @@ static void attempts_are_bounded(void **state)
 	assert_is(push_queue__take(&queue, now), 1);
 }
 
-/* The next attempt is a repetition only if the receiver may have got the last one. */
+/* The next attempt is a repetition only if the receiver may have got the last attempt. */
 static void repetitions_are_marked_and_counted(void **state)
 {
 	struct push_request *r;

@@ -524,7 +524,7 @@ static void threads_of_one_name_are_a_pool(void **state)
 		"/metrics", NULL, NULL, 200,
 		"memtrace_pool_growth_bytes_per_second{group=\"leaky\",pool=\"wor<ker-\"} 66.6");
 	assert_metrics_are_read();
-	for (pid_t pid = 100; pid < 120; pid++) { /* more groups than have series */
+	for (pid_t pid = 100; pid < 120; pid++) { /* more groups than may have series */
 		char name[2][16];
 		const char *const many[] = {name[0], name[1]};
 
@@ -754,7 +754,7 @@ static void series_are_there_once(void **state)
 	assert_metrics_are_read();
 }
 
-/* A profile of this many bytes comes, in another form. */
+/* A profile of this many bytes comes, as a file of jemalloc's format. */
 static int come_large(pid_t pid, size_t bytes)
 {
 	const char begin_text[] =
@@ -809,7 +809,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(come_as_it_may(many, 7, "leaky", START_NS, 3), -ENOSPC);
 	assert_int_equal(p->kept[0].id, 2);
 	assert_int_equal(site.store.n_evicted, 2);
-	/* "nothing has changed" then means the profile for which there was no room */
+	/* "nothing has changed" now refers to the profile for which there was no room */
 	taken_ns = p->taken_ns;
 	store__hold(&site.store, 7, taken_ns + 1000000000);
 	assert_int_equal(p->taken_ns, taken_ns);
