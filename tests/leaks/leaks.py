@@ -447,6 +447,7 @@ leaks, or two where the table says so.
 - *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one
   first.
 - *Grows*: leaks that are said to grow surely: 0 is below their interval.
+- *Rank*: the place of the fastest leak in the table by growth.
 - *After*: seconds until memtrace first says that the leak grows. memtrace prints a line
   about growth every 10 s.
 - *Estimate*: the estimated rate of the leak, divided by the true rate.
@@ -458,7 +459,7 @@ leaks, or two where the table says so.
     if timed:
         yield """## Coverage
 
-How often the printed 95 % interval of growth contains the truth.
+The table tells how often the printed 95 % interval of growth contains the truth.
 """
         yield from markdown(["program", *timed], coverage_rows(groups, timed))
     if "faults" in methods:
