@@ -63,24 +63,27 @@ enum abi_lost {
 		LOST_MAX
 };
 
-/* What a probed function does, and from which arguments. Below, `size`, `count`, `ptr`, `out` and
- * `pool` are the arguments whose numbers are in abi_func.size_arg, count_arg, ptr_arg, out_arg and
- * pool_arg. Numbers 1 to 6 are the arguments of the calling convention. 7 to 15 are the registers
- * rax, r10, r11, rbx, r12 to r15 and rbp, for functions that move an argument there before the
- * probe is reached. 0: the function has no such argument. */
+/* What a probed function does, and with which of its arguments. Below, `size`, `count`, `ptr`,
+ * `out` and `pool` are the arguments whose numbers are in abi_func.size_arg, count_arg, ptr_arg,
+ * out_arg and pool_arg. Numbers 1 to 6 are the arguments of the calling convention. Numbers 7 to 15
+ * are the registers rax, r10, r11, rbx, r12 to r15 and rbp. They are for functions that move an
+ * argument into such a register before the probe is reached. 0: the function has no such
+ * argument. */
 enum abi_role {
 	ROLE_ALLOC = 1,	 /* new block of size [* count] bytes; its address is in rax, or *out */
-	ROLE_REALLOC,	 /* block ptr gets size [* count] bytes; its address is in rax, or *out */
-	ROLE_TAKEN,	 /* a place where block ptr has just been taken from pool (pymalloc) */
+	ROLE_REALLOC,	 /* block ptr gets size [* count] bytes; its new address: rax, or *out */
+	ROLE_TAKEN,	 /* a place in the code, where block ptr has just been taken from pool
+			  * (pymalloc) */
 	ROLE_MARK_ALLOC, /* a marker: the target has sampled a new block */
 	ROLE_FREE,	 /* frees block ptr */
 	ROLE_MARK_FREE,	 /* a marker: a block that the target had sampled is freed */
-	ROLE_POOL_END,	 /* pool ptr ends, and all blocks that were taken from it */
+	ROLE_POOL_END,	 /* pool ptr ends, and all blocks that were taken from it end, too */
 	ROLE_POOL_FREE,	 /* like ROLE_POOL_END; the pool itself, which is a block, is freed, too */
 	ROLE_POOL_LEFT,	 /* pool ptr ends, and its blocks stay */
 };
 
-/* Does a function of this role make no block? Then its return is not awaited. */
+/* Returns true for the roles of functions that make no block. The return of such a function is not
+ * awaited. */
 static inline int abi_role__frees(__u8 role)
 {
 	return role >= ROLE_FREE;
@@ -93,12 +96,12 @@ static inline int abi_role__is_marker(__u8 role)
 }
 
 #define WRAPS_AWAITED 1 /* the return of each call is awaited */
-/* Returns are not awaited. A sample inside a call of the function is recognized by the sample's
- * stack, which must consist of native frames. */
+/* Returns are not awaited. The stack of a sample shows if the sample was taken inside a call of the
+ * function. This needs a stack of native frames. */
 #define WRAPS_BY_STACK 2
 
 #define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
-#define OUTER_WITHIN 2 /* any code of its library may call or jump to one: abi_object.text_... */
+#define OUTER_WITHIN 2 /* any code of its library may do this: abi_object.text_... */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -109,27 +112,27 @@ struct abi_func {
 	__u8 out_arg; /* posix_memalign: where the result is stored, valid when rax is 0 */
 	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
 	__u8 object;  /* index of its allocator's struct abi_object */
-	/* OUTER_...: it may hand the call over to another probed function. For a function that
-	 * frees: such a function may call it */
+	/* OUTER_...: it may hand its call over to another probed function. For a function that
+	 * frees: a function that hands calls over may call it */
 	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
 			* succeeded if rax is at least the size asked for */
 	__u8 exits;    /* it may throw: its ret instructions are probed, not its return */
 	__u8 blind;    /* it may throw, and its ret instructions are not known */
-	/* WRAPS_...: it is an allocator on top of others, and calls inside its calls are not
-	 * counted */
+	/* WRAPS_...: it belongs to an allocator on top of other allocators. Calls of those others
+	 * inside its calls are not counted */
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
-	/* bytes that are added to the size: those that a new pool itself takes. Without size_arg:
-	 * the size of each block that the function makes */
+	/* bytes that a new pool itself takes: they are added to the size. Without size_arg: the
+	 * size of each block that the function makes */
 	__u16 own;
 	__u16 marker; /* ROLE_MARK_...: index of its struct abi_marker; set by user space */
 	/* Each thread has one pool, from which all its blocks are taken: the pool is no
 	 * argument. */
 	__u8 pool_thread;
-	__u8 pooled; /* its blocks end when a pool ends, at the latest; set by user space */
+	__u8 pooled; /* its blocks end at the latest when their pool ends; set by user space */
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
@@ -162,9 +165,9 @@ struct abi_range {
 	__u64 start, end; /* end exclusive */
 };
 
-/* How to recognize calls that an allocator makes to itself: a realloc that moves its block calls
- * malloc. Such calls must not be counted again. All values are ELF virtual addresses of one
- * file. */
+/* How to recognize calls that an allocator makes to itself. For example, a realloc that moves its
+ * block calls malloc. Such an inner call must not be counted again. All values are ELF virtual
+ * addresses of one file. */
 struct abi_object {
 	__u32 n_inner, n_outer;
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
@@ -177,7 +180,7 @@ struct abi_object {
 	__u32 pad;
 };
 
-/* A stack is found by 128 bits of a hash, which is keyed with a secret of this run of memtrace. Two
+/* The key of a stack: 128 bits of a hash, which is keyed with a secret of this run of memtrace. Two
  * stacks do not share a key by chance (probability 2^-64 with 2^32 stacks). The target cannot make
  * two stacks share a key, because it cannot see the secret. */
 struct abi_stack_key {
@@ -203,9 +206,9 @@ enum abi_stack_end {
 		STACK_END_MAX
 };
 
-/* A flag beside the reason in abi_stack.end: the walk has crossed code without unwind information
- * by frame pointers. The walk cannot tell code that keeps no frame pointers (LLVM's JIT) from code
- * that keeps them (V8's), so a caller may be missing. */
+/* A flag beside the reason in abi_stack.end: the walk has followed frame pointers through code that
+ * has no unwind information. The walk cannot tell code that keeps no frame pointers (LLVM's JIT)
+ * from code that keeps them (V8's), so a caller may be missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -219,8 +222,8 @@ struct abi_stack {
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that interprets Python's code */
 	__u64 cold_start, cold_end; /* addresses of this function's rarely executed part */
-	/* address of the pointer to the state of the thread that holds the lock of the interpreter;
-	 * 0: this version of Python has none */
+	/* address of the pointer to a thread's state: that thread holds the interpreter's lock; 0:
+	 * this version of Python has no such pointer */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
 	/* address of the type of frames, which are objects up to Python 3.10; 0: frames are not
@@ -228,18 +231,19 @@ struct abi_python {
 	__u64 frame_type;
 	__u16 threads; /* in the interpreter's state: pointer to the first thread's state */
 	/* in a thread's state: */
-	__u16 next;	    /* pointer to the next one */
+	__u16 next;	    /* pointer to the next thread's state */
 	__u16 thread_id;    /* pthread_self() */
 	__u16 frame;	    /* pointer to the innermost frame; if through_cframe: to a cframe */
 	__u16 cframe_frame; /* in a cframe: pointer to the innermost frame */
 	/* in a frame: */
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
-	__u16 instruction; /* pointer to the instruction being executed; in objects, its index */
-	__u16 last;	   /* a byte that is `last_value` in the last frame that one native
+	__u16 instruction; /* pointer to the instruction being executed; in a frame that is an
+			    * object: the instruction's index */
+	__u16 last;	   /* a byte; it is `last_value` in the last of the frames that one native
 			    * frame interprets */
 	/* a byte that is 0xff if the frame has called native code, not Python; 0: there is no such
-	 * byte, and `last` alone decides */
+	 * byte, and `last` alone shows the last frame */
 	__u16 depth;
 	__u16 instructions; /* in a code object: its first instruction */
 	__u8 last_value;
@@ -250,9 +254,9 @@ struct abi_python {
 	__u8 pad[5];
 };
 
-/* A stack holds a frame of Python in place of an address. It consists of bit 63, which no address
- * of a process has, of the address of the frame's code object divided by 16, and of the number of
- * the instruction being executed. */
+/* In a stack, a frame of Python stands in place of an address. Bit 63 of the frame is set; no
+ * address of a process has this bit. The lowest 20 bits are the number of the instruction being
+ * executed. The bits between are the address of the frame's code object, divided by 16. */
 #define ABI_PYTHON_FRAME   (1ULL << 63)
 #define ABI_PYTHON_UNKNOWN 0xfffffULL /* the instruction's number is not known */
 
@@ -306,7 +310,7 @@ struct abi_verdict {
 	__u32 pad;
 };
 
-/* A part of a file that is mapped. It begins at this page of the file. */
+/* A mapped part of a file. It begins at page `page` of the file. */
 struct abi_file_part {
 	struct abi_file file;
 	__u64 page;
@@ -390,7 +394,7 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 	*ret_objects_q16 = *ret_bytes = 0;
 	if (site->peak_n < peak->base)
 		return;
-	if (site->peak_n >= peak->n) { /* above it if *site was read later than *peak */
+	if (site->peak_n >= peak->n) { /* peak_n is above n if *site was read later than *peak */
 		*ret_objects_q16 = site->peak_objects_q16;
 		*ret_bytes = site->peak_bytes;
 	} else {
@@ -401,9 +405,9 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 		*ret_objects_q16 = *ret_bytes = 0;
 }
 
-/* Of the blocks that the thread `owner` allocated, those that the thread `freer` freed. The two may
- * be the same thread. If `freer` is 0: all blocks that `owner` allocated. The values are sums over
- * samples, as in struct abi_site. */
+/* The key stands for the blocks that the thread `owner` allocated and the thread `freer` freed. The
+ * two may be the same thread. If `freer` is 0: all blocks that `owner` allocated. The values are
+ * sums over samples, as in struct abi_site. */
 struct abi_transfer_key {
 	__u32 process;
 	__u32 owner, freer; /* tids */
@@ -427,9 +431,9 @@ struct abi_live_key {
 
 static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 {
-	/* Blocks stand at regular distances. If their hashes were made by a single multiplication,
-	 * these would stand at regular distances, too. At some distances they would hit few of the
-	 * counters. */
+	/* Blocks stand at regular distances. If a single multiplication made their hashes, the
+	 * hashes would have regular distances, too. At some distances the hashes would hit few of
+	 * the counters. */
 	__u64 hash = (key->addr + key->process * 0xd1b54a32d192ed03ULL) * 0x9e3779b97f4a7c15ULL;
 
 	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
@@ -437,7 +441,8 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 }
 
 enum abi_birth {
-	BIRTH_NEW,     /* all of it is new; also after a realloc if abi_process.window_ns is 0 */
+	BIRTH_NEW,     /* all its bytes are new; also after a realloc if abi_process.window_ns is
+			* 0 */
 	BIRTH_GROWN,   /* made by realloc: `grown` of its bytes are new */
 	BIRTH_UNKNOWN, /* made by realloc: the old size is not known */
 	BIRTH_ENDED,   /* it was freed; its address stays watched: abi_process.watch */
@@ -460,8 +465,9 @@ struct abi_live {
 struct abi_pool {
 	__u64 number; /* unique in this run of memtrace, from 1 */
 	__u64 first;  /* address of the first block in its list; 0: the list is empty */
-	/* Address of a block. In the window that began at told_ns, the ends of this block and of
-	 * all blocks after it in the list were reported; 0: no end was reported. */
+	/* Address of a block. In the window that began at told_ns, the end of this block was
+	 * reported, and also the ends of all blocks after it in the list. 0: no end was
+	 * reported. */
 	__u64 told;
 	__s64 told_ns;
 	__u32 busy; /* lock of its list; 1: taken */
@@ -549,9 +555,9 @@ struct abi_region_call {
 	struct abi_stack_key stack;
 };
 
-/* What is known of a process. The kernel keeps this struct with the main thread's task. So the
- * struct comes and goes with the process, and a later process with the same pid does not inherit
- * it. */
+/* What memtrace notes about a process. The kernel keeps this struct with the main thread's task. So
+ * the struct comes and goes with the process, and a later process with the same pid does not
+ * inherit it. */
 struct abi_process {
 	/* unique in this run of memtrace, from 1; its low bits are the process's row of counters
 	 * (maps.bpf.h) */
@@ -561,15 +567,15 @@ struct abi_process {
 	__u64 exec_ns;	/* time of the last exec: blocks born before it are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
 	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
-	 * they came only just now. 0: they are always in place. */
+	 * they have only just been placed. 0: they are always in place. */
 	__u64 window_ns;
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
 		      * abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
 	__u32 pad;
 };
 
-/* At most so many processes with abi_process.borrowed at a time. A process that has called exec or
- * has ended still counts until user space has read its entry. */
+/* The largest number of processes with abi_process.borrowed at a time. A process that has called
+ * exec or has ended still counts until user space has read its entry. */
 #define ABI_MAX_BORROWERS 16384
 
 /* A process with abi_process.borrowed. The entry stays until user space has read that the process
@@ -582,7 +588,7 @@ struct abi_borrower {
 
 /* A process's state on one CPU. */
 struct abi_process_cpu {
-	/* id of the process that this state belongs to. A process that finds another id here has
+	/* id of the process that this state belongs to. If a process finds another id here, it has
 	 * not run on this CPU yet */
 	__u32 process;
 	__u32 pad;
@@ -594,8 +600,8 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* calls whose return was awaited; how many of them did return */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
-	/* those of `inner` that were made inside a pool's call. The blocks that they added end by
-	 * calls of their own, which are counted */
+	/* those of `inner` that were made inside a pool's call. The blocks that they added are
+	 * freed by calls that are counted */
 	__u64 inner_of_pools;
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
@@ -620,8 +626,9 @@ struct abi_process_cpu {
 };
 
 /* Which processes are traced besides those that user space names. A process that fits the selection
- * is traced from its exec on. The child of a fork is traced at once. All given conditions must
- * hold. If there are several names, one of them must fit; the same holds for users. */
+ * is traced from its exec on. A child that a traced process forks is traced at once. All given
+ * conditions must hold. If there are several names, one of them must fit; the same holds for
+ * users. */
 struct abi_selection {
 	__u32 dynamic; /* 1: any process that fits; 0: only children, if `follow` is set */
 	__u32 follow;  /* children of traced processes */
@@ -630,7 +637,7 @@ struct abi_selection {
 	__u32 users[ABI_MAX_WANTED];
 	__u64 cgroup; /* id of the cgroup that the process must be in, or below; 0: any */
 	__u32 cgroup_level;
-	__u32 by_exe; /* the program's file must be one that judged_files calls wanted */
+	__u32 by_exe; /* the program's file must have a verdict `wanted` in the map judged_files */
 	__u32 self;   /* memtrace's own tgid, never traced */
 	__u32 pad;
 };
@@ -641,7 +648,8 @@ enum abi_event_kind {
 	EVENT_EXEC,	/* a traced process runs another program */
 	EVENT_EXIT,	/* a traced process has ended, or its new program does not fit */
 	EVENT_HEADLESS, /* a process's main thread has ended, other threads go on */
-	EVENT_UNKNOWN,	/* an exec of a file whose state now is not judged yet; `process` is 0 */
+	EVENT_UNKNOWN,	/* an exec of a file that is not judged yet in its present state; `process`
+			 * is 0 */
 	/* the kernel is about to kill a process because memory is short. Reported for every
 	 * process, traced or not. `process` is 0, and only `tgid`, `time_ns` and `anon_bytes` are
 	 * set */
@@ -690,8 +698,9 @@ struct abi_outer_call {
  * (bpf/running.bpf.h). */
 struct abi_running {
 	__u64 turn;	/* the thread's number, and how often it had been switched out before */
-	__u64 start_ns; /* when the thread began: tells it from others with the same number */
-	__u64 changes;	/* the global counter `changes` at that time (bpf/maps.bpf.h) */
+	__u64 start_ns; /* when the thread began: tells the thread from others with the same
+			 * number */
+	__u64 changes;	/* the global counter `changes` when this was noted (bpf/maps.bpf.h) */
 	__u64 interval; /* its process's sampling interval */
 	__u64 outer_sp; /* sp of its abi_outer_call; 0: it has none */
 	__u32 process;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which memory context of PostgreSQL (16 and later) a chunk belongs to. In front of the chunk stand
- * eight bytes. Their lowest bits are the kind of context. If the chunk has a block to itself, the
+/* Which memory context of PostgreSQL (16 and later) a chunk belongs to. Eight bytes stand in front
+ * of the chunk. Their lowest bits are the kind of context. If the chunk has a block to itself, the
  * upper bits are a fixed value. Else the upper bits are the distance from the block's header to
  * these eight bytes, a multiple of 8. (From 17 on, the fields between these bits have other
  * places.) The block's header holds the context's address.

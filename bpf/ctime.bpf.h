@@ -6,11 +6,11 @@
 
 #include "compat.bpf.h"
 
-/* Since Linux 6.13, file systems keep a flag of their own in the nanoseconds: the time was
- * queried. */
+/* Since Linux 6.13, file systems keep a flag of their own in the field of the nanoseconds. It says
+ * that the time was queried. */
 #define CTIME_QUERIED (1U << 31)
 
-/* The field of struct inode before Linux 6.6, and the one from then on until 6.11. */
+/* The field of struct inode that holds the ctime: before Linux 6.6, and from 6.6 until 6.11. */
 struct inode___public_ctime {
 	struct timespec64 i_ctime;
 } __attribute__((preserve_access_index));

@@ -4,7 +4,7 @@
  * counts as an allocation of a page at that address, and is sampled like other allocations. If a
  * page was given back to the kernel, this shows when the page faults again, or at the end in the
  * page map. The page map also tells files' pages from anonymous ones. (bpf_find_vma() could tell
- * this here. It is not called because interrupts are off: vma.bpf.h.) */
+ * them apart here. It is not called because interrupts are off: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A filter for frees. It tells which addresses surely belong to no tracked block. Most frees are of
- * blocks that were not sampled. To look each of them up in the table of live blocks takes two calls
- * and, in a large table, a cache miss.
+ * blocks that were not sampled. To look up each freed address in the table of live blocks takes two
+ * calls and, in a large table, a cache miss.
  *
  * The table's keys are hashed. For each value of the hash there is a counter, which is never below
  * the number of entries with that hash. Zero: the table has no such key, and no look-up is needed.
@@ -10,8 +10,8 @@
  * A counter that is too high costs a look-up; one that is too low hides a free. So a counter is
  * never below the number of entries, whatever CPUs and user space do at the same time:
  * - It is raised before an entry is inserted, and lowered when the insertion fails.
- * - It is lowered only by whoever has deleted an entry. When several try to delete one entry, the
- *   map's deletion succeeds for one of them.
+ * - It is lowered only by whoever has deleted an entry. When several CPUs or user space try to
+ *   delete one entry, the map's deletion succeeds only once.
  * - Each change is one atomic addition. A counter of 32 bits cannot overflow, because tables have
  *   fewer entries.
  * If two CPUs insert the same key at once, the counter stays one too high. From then on this costs

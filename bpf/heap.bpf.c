@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs of the probes on allocation functions. One program serves all functions. The probe's
- * cookie is an index into the table of functions, which tells which argument is what. There are
- * three ways to attach the programs, the best first. "session" has one program for entry and
+ * cookie is an index into the table of functions. This table tells what each argument means. There
+ * are three ways to attach the programs, the best first. "session" has one program for entry and
  * return, which decides at each call whether the return is trapped. "multi" and "perf" have a
  * program for the entry and another for the return, and every return is trapped. Functions that may
  * throw never have a return probe: they have the entry program, and another program at their ret
@@ -131,9 +131,9 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 	return rc;
 }
 
-/* Deletes the entry of a call at sp that did not return: a longjmp or an exception has left it.
- * There is hardly ever such an entry. So the function looks the entry up first. A look-up takes no
- * lock, and only half as long as a deletion that finds nothing. */
+/* Deletes the entry of a call at sp that did not return, because a longjmp or an exception has left
+ * the call. There is hardly ever such an entry. So the function looks the entry up first. A look-up
+ * takes no lock, and only half as long as a deletion that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -144,9 +144,10 @@ static __noinline int forget_call(__u64 sp)
 	return 0;
 }
 
-/* Deletes an older entry at sp, which a longjmp or an exception may have left. A call of fn at sp
- * is not recorded now, but its return may be seen. This return must not be taken for the older
- * call's. If a pool has jumped to fn, the entry at sp is the pool's, and stays. */
+/* Deletes an older entry at sp, which a longjmp or an exception may have left behind. The call of
+ * fn at sp that begins now is not recorded, but its return may be seen. This return must not be
+ * taken for the older call's. If a pool has jumped to fn, the entry at sp is the pool's, and
+ * stays. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	struct abi_outer_call *outer = NULL;
@@ -186,9 +187,9 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
 #define MAX_BLOCK      (1ULL << 47)
-#define MAX_ROUNDING   (4ULL << 20) /* bytes that rounding up, to huge pages, adds at most */
+#define MAX_ROUNDING   (4ULL << 20) /* the most bytes that rounding up to huge pages adds */
 
-/* Returns for how many bytes the block at addr has room, by its header; 0: it has no sound
+/* Returns how many bytes the block at addr has room for, as its header says; 0: it has no sound
  * header. */
 static __always_inline __u64 header_bytes(__u64 addr)
 {
@@ -220,7 +221,8 @@ static __always_inline void note_old_size(const struct abi_func *fn,
 	}
 }
 
-/* Notes in `block` by how much it has grown, after the sampled realloc has returned it at addr. */
+/* Notes in `block` by how much the block has grown. A sampled realloc has just returned it at
+ * addr. */
 static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
 					struct abi_live *block)
 {
@@ -244,7 +246,7 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 	block->grown = grown;
 }
 
-/* Whether a call is a sample, and its stack. */
+/* taken: 1 if a call is a sample. Then `stack` is the key of the call's stack. */
 struct sample {
 	struct abi_stack_key stack;
 	__u64 taken;
@@ -264,9 +266,9 @@ static __always_inline __u64 pool_of(struct pt_regs *ctx, const struct abi_func 
 	return fn->pool_word ?: argument(ctx, fn->pool_arg);
 }
 
-/* Takes the stack of a call that is to be a sample. This is a function of its own, like the next
- * ones, to save stack. Before Linux 6.13 all functions of a call chain share 512 bytes of stack,
- * and a walk takes a third of them. */
+/* Takes the stack of a call that is to be a sample. This and the next functions are not inlined in
+ * their callers, to save stack. Before Linux 6.13 all functions of a call chain share 512 bytes of
+ * stack, and a walk takes a third of them. */
 static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				  const struct abi_func *fn, struct sample *sample)
 {
@@ -451,8 +453,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return fn->wraps == WRAPS_AWAITED;
 }
 
-/* Is the value at [sp] the return address of call? An exception may have left the entry of a call
- * that has ended. Then another function, at the same sp, returns now. */
+/* Is the value at [sp] the return address of call? An exception may have left behind the entry of a
+ * call that has ended. Then another function, at the same sp, returns now. */
 static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
 	return !call->ret || is_under_way(sp, call->ret);
@@ -566,7 +568,7 @@ int heap_session(struct pt_regs *ctx)
 		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
 	}
-	return !enter(ctx); /* non-zero: do not arm the return */
+	return !enter(ctx); /* non-zero: do not trap the return */
 }
 
 SEC("uprobe")
@@ -586,8 +588,8 @@ int heap_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Runs at the ret instructions of a function that may throw. The entry of such a function has
- * heap_entry, whatever the kind of probes. The function gets no return probe, because a return
+/* Runs at the ret instructions of a function that may throw. The program at such a function's entry
+ * is heap_entry, in each of the three ways. The function gets no return probe, because a return
  * probe replaces the return address, and an exception that meets the replaced address ends the
  * process. */
 SEC("uprobe")

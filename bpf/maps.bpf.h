@@ -105,7 +105,7 @@ struct {
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
-/* The processes that run in the memory of a traced one. */
+/* The borrowers: processes that run in the memory of a traced process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -115,9 +115,9 @@ struct {
 } borrowers __weak SEC(".maps");
 
 /* The counters of each process. Their memory is allocated beforehand: a new process must not be
- * missed for want of memory. The map is an array, because every hit of a probe looks up an entry.
- * The kernel compiles a look-up in an array to a few instructions, but a look-up in a hash to two
- * calls. A process's row is id & process_rows; row 0 is nobody's. */
+ * missed because there is no memory. The map is an array, because every hit of a probe looks up an
+ * entry. The kernel compiles a look-up in an array to a few instructions, but a look-up in a hash
+ * to two calls. A process's row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -229,10 +229,10 @@ const volatile bool use_tables __weak = false;
  * "perf" of heap.bpf.c). */
 const volatile bool returns_always __weak = false;
 
-/* True if others_look() works, because the programs are attached by uprobe_multi links. */
+/* True if the programs are attached by uprobe_multi links. others_look() works only then. */
 const volatile bool counts_others __weak = false;
 
-/* True if the cost of all probes together is wanted. Only then is machine_cpus kept. */
+/* True if the cost of all probes together is wanted. Else machine_cpus is not kept. */
 const volatile bool count_machine __weak = false;
 
 /* The mask that makes a process's row from its id. It is one less than a power of two. */
@@ -246,8 +246,8 @@ __u64 events_lost __weak;	/* entries for which the ring `events` had no room */
 __u64 processes_refused __weak; /* processes to trace for which there was no free row */
 __u64 borrowers_changes __weak; /* how often a borrower has begun or ended so far */
 __u64 borrowers_lost __weak;	/* borrowers for which there was no room */
-/* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
- * user space) raises the counter afterwards. */
+/* Counts the changes of the data that notes are made from (running.bpf.h). Whoever makes such a
+ * change (an exec, or user space) raises the counter afterwards. */
 volatile __u64 changes __weak;
 /* True if some function of the table is WRAPS_AWAITED. */
 volatile __u32 any_wraps __weak;
@@ -279,7 +279,7 @@ static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what
 
 #define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
 
-/* Counts an insertion into a map that failed with err. Either the map is full, which counts as
+/* Counts a failed insertion into a map. err is the error. Either the map is full, which counts as
  * `full`, or there was no memory. */
 static __always_inline void lose_insert(struct abi_process_cpu *cpu, long err, enum abi_lost full)
 {

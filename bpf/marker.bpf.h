@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Samples that the target has taken itself, and reports through markers (user/elf/stapsdt.h).
  *
- * The target samples as memtrace does (sample.bpf.h): points lie over its allocated bytes with a
- * mean distance R, and an allocation of S bytes with at least one point is a sample. This has the
- * probability p(S, R) = 1 - exp(-S/R). The target reports the weight W = S / p(S, R) instead of R.
- * memtrace computes R from S and W, and records R with the block, in the place of its own interval.
- * From there on the sample is like any other. The bytes and objects that it stands for follow from
- * S and R. So does its part of the variance, W (W - S) = S^2 (1 - p) / p^2 (profile/estimate.h).
+ * The target samples as memtrace does (sample.bpf.h). Points lie over its allocated bytes with a
+ * mean distance R. An allocation of S bytes with at least one point is a sample. The probability of
+ * at least one point is p(S, R) = 1 - exp(-S/R). The target reports the weight W = S / p(S, R)
+ * instead of R. memtrace computes R from S and W, and records R with the block, in place of
+ * memtrace's interval. From there on the sample is like any other. The bytes and objects that it
+ * stands for follow from S and R. So does its part of the variance, W (W - S) = S^2 (1 - p) / p^2
+ * (profile/estimate.h).
  *
  * If memtrace's own interval I is larger than R, memtrace keeps only a part of the samples: each
  * one with the probability p(S, I) / p(S, R). Then an allocation is recorded with the probability
  * p(S, I), as if memtrace itself had sampled at the interval I. So -i and the limit of overhead
- * mean the same for such a target as for others, except that the mean distance of its samples
- * cannot be below R. */
+ * mean the same for such a target as for others. Only the mean distance of its samples cannot be
+ * below R. */
 #ifndef MEMTRACE_BPF_MARKER_BPF_H
 #define MEMTRACE_BPF_MARKER_BPF_H
 
@@ -20,13 +21,14 @@
 #include "compat.bpf.h"
 #include "sample.bpf.h"
 
-/* A reported R that is larger than memtrace's interval by at most 1/512 counts as equal to it: W
- * was rounded to whole bytes, and the target may have computed with a rougher logarithm. */
+/* If a reported R is larger than memtrace's interval by at most 1/512, the two count as equal. The
+ * reason: W was rounded to whole bytes, and the target may have computed with a rougher
+ * logarithm. */
 #define MARKER_EQUAL_SHIFT 9
 
-/* Does a sample of this size tell the target's interval well? A block of many intervals is almost
- * surely sampled. So its weight is hardly more than its size, and the weight was rounded to whole
- * bytes. */
+/* Does a sample of this size tell the target's interval well? A block that is many intervals long
+ * is almost surely sampled. So its weight is hardly more than its size. The small difference tells
+ * R only roughly, because the weight was rounded to whole bytes. */
 static __always_inline bool marker_tells(__u64 size, __u64 interval)
 {
 	return size < 4 * interval;

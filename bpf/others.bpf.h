@@ -5,27 +5,27 @@
  * process the call is made. A probe for another process costs this visit, and a probe for all
  * processes also runs its program. The calibration, which measures probes on memtrace's own code,
  * has none of these costs. A probe for another process may even make the kernel trap the call's
- * return: its program is not run at the entry, so nothing says that the return is not wanted. So
- * the probes are counted now and then, and user space adds their cost.
+ * return: the probe's program is not run at the entry, so it cannot say that the return is not
+ * wanted. So the probes are counted now and then, and user space adds their cost.
  *
- * A program finds the list of probes from the context that the kernel notes for it in the task (for
- * uprobe_multi links only). The list has this form since Linux 6.12. On older kernels nothing is
- * counted. Probes may come and go while the list is read. Then some values may be wrong, but no
- * read can fault. */
+ * While the kernel runs a program of a uprobe_multi link, it notes a context in the task. From this
+ * context the program finds the list of probes. (Other kinds of links do not show the list.) The
+ * list has this form since Linux 6.12. On older kernels nothing is counted. Probes may come and go
+ * while the list is read. Then some values may be wrong, but no read can fault. */
 #ifndef MEMTRACE_BPF_OTHERS_BPF_H
 #define MEMTRACE_BPF_OTHERS_BPF_H
 
 #include "maps.bpf.h"
 
-#define MAX_OTHERS   128 /* at most so many probes are counted at a time */
-#define OTHERS_EVERY 16	 /* samples of a process on a CPU per count; a power of two */
+#define MAX_OTHERS   128 /* at most this many probes are counted at a time */
+#define OTHERS_EVERY 16	 /* one count per this many samples of a process on a CPU; a power of two */
 
 /* The walk along the list of probes. */
 struct others_walk {
 	struct abi_process_cpu *cpu, *machine; /* machine: NULL if its counters are not wanted */
 	const struct bpf_uprobe *own;	       /* the probe that runs */
 	const struct list_head *head, *node;
-	bool trapped; /* some other probe has the call's return trapped */
+	bool trapped; /* some other probe makes the kernel trap the call's return */
 };
 
 /* Counts a probe, unless it is memtrace's own. This run attaches its programs to many processes, so

@@ -9,8 +9,8 @@
  * preemptible kernel, two tasks whose programs run on one CPU at the same time overwrite each
  * other's frames, and the kernel panics (seen with 7.2.12). A program with a tail call in it never
  * gets a private stack, even if the call is never made. So every uprobe's program begins with
- * NO_PRIVATE_STACK (a unit test checks it). The map that it names stays empty. There are two such
- * maps, because since Linux 6.18 all programs that name the same one must be attached in the same
+ * NO_PRIVATE_STACK (a unit test checks this). The map that the macro names stays empty. There are
+ * two such maps: since Linux 6.18, all programs that name the same map must be attached in the same
  * way. */
 struct no_programs {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);

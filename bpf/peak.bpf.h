@@ -32,8 +32,8 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 	site->peak_n = n;
 }
 
-/* Called after the site has changed: the process holds `bytes` more (negative: less). Numbers a new
- * peak. */
+/* Called after the site has changed: the process holds `bytes` more (negative: less). If that is a
+ * new peak, gives the peak a number. */
 static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64 now_ns)
 {
 	__s64 live = (__s64)__sync_fetch_and_add(&peak->live_bytes, bytes) + bytes;

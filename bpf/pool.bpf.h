@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Blocks that end with their pool. A pool is a heap of mimalloc's that is destroyed, or a pool that
- * the user has named. The sampled blocks of each pool stand in a list, so that each of them can be
- * counted as freed when the pool ends. As long as no pool has had a sampled block, frees call
- * nothing of this file.
+/* Blocks that end with their pool. A pool is a heap of mimalloc's that is destroyed, a pool of a
+ * program or runtime that memtrace knows (PostgreSQL, nginx, APR, PHP), or a pool that the user has
+ * named. The sampled blocks of each pool stand in a list, so that each of them can be counted as
+ * freed when the pool ends. As long as no pool has had a sampled block, frees call nothing of this
+ * file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
- * Whoever changes the list takes the pool's lock, but does not wait for it: the holder may be the
- * program that this very CPU has interrupted. Whoever does not get the lock changes nothing. That
- * is safe. A block that is not in the list does not end with its pool (counted). A block that is in
- * the list but no longer in the live table is passed over.
+ * Whoever changes the list takes the pool's lock, but does not wait for it: the lock's holder may
+ * be a program that was interrupted on this very CPU. Whoever does not get the lock changes
+ * nothing. That is safe. A block that is not in the list does not end with its pool; it is counted
+ * as a loss. A block that is in the list but no longer in the live table is passed over.
  *
- * Every pool has a number of its own. If the number stored with a block is not the number of the
- * pool at that address now, the block belongs to an earlier pool there.
+ * Every pool has a number of its own. With each block in a list, its pool's address and number are
+ * stored. If the pool that is now at this address has another number, the block belongs to an
+ * earlier pool there.
  *
  * In a process that is traced in windows, the address of a block stays watched after the block's
  * end (BIRTH_ENDED). When a later pool at the same address ends, the block's address counts as
@@ -154,8 +156,8 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 	return !walk->addr;
 }
 
-/* Handles the coming end of the pool at addr. frees: the pool's blocks end with it; else the pool
- * hands them over to another one. */
+/* Handles the end of the pool at addr, just before it happens. frees: the pool's blocks end with
+ * it; else the pool hands them over to another pool. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
 	struct abi_process *process = process_current();

@@ -8,14 +8,15 @@
  *
  * Up to 3.10 Python frames are objects on the heap.
  *
- * While a generator passes an exception on to another one ("yield from"), it has no native frame.
- * Up to 3.10 its Python frame has no mark during this time. 3.11 leaves the mark in the frame. So
- * the walk ignores a mark in the first Python frame that it puts in place of a native frame, if
- * this Python frame notes the depth of its stack. A frame that has called Python notes this depth.
+ * While a generator passes an exception on to another generator ("yield from"), the first one has
+ * no native frame. Up to 3.10 its Python frame has no mark during this time. 3.11 leaves the mark
+ * in the frame. So the walk ignores a mark in 3.11 if two things are true. The mark is in the first
+ * Python frame that the walk puts in place of a native frame. And this Python frame notes the depth
+ * of its stack, as a frame does that has called Python.
  *
  * Where each field lies depends on Python's version. User space finds the offsets (struct
- * abi_python). The target may forge all that is read. So each step reads one frame, and the limit
- * of frames ends a walk in circles. */
+ * abi_python). The target may forge all that is read, and so send the walk in circles. Each step
+ * reads one frame, so the limit of frames ends such a walk. */
 #ifndef MEMTRACE_BPF_PYTHON_BPF_H
 #define MEMTRACE_BPF_PYTHON_BPF_H
 
@@ -23,7 +24,7 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-#define PYTHON_MAX_THREADS 64 /* the running thread is searched among at most so many threads */
+#define PYTHON_MAX_THREADS 64 /* at most this many threads are searched for the running one */
 #define PYTHON_TYPE_WORD   1  /* in an object, index of the word that points to the object's type */
 
 static __always_inline bool python_runs_at(const struct abi_python *python, __u64 pc)
@@ -56,7 +57,7 @@ static __always_inline __u64 python_thread(const struct abi_python *python, __u6
 }
 
 /* Prepares the steps along Python frames. The native walk has reached a frame of the interpreter's
- * function and has put it last into the stack. */
+ * function, and has put this frame at the end of the stack. */
 static __always_inline void python_enter(struct unwind *u, const struct abi_python *python)
 {
 	if (!u->python_known) {

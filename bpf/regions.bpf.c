@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Memory that processes take from the kernel themselves, by mmap, munmap, mremap and brk. Each call
  * that changed something is reported to user space, which keeps the map of the regions. Calls are
- * seen in one of two places: at libc's functions, which costs other processes nothing, or at the
- * system calls, which also shows calls that do not go through libc. */
+ * seen in one of two places. Probes on libc's functions cost other processes nothing. The
+ * tracepoints of system calls also show calls that do not go through libc. */
 #include "maps.bpf.h"
 #include "own_stack.bpf.h"
 #include "process.bpf.h"
@@ -152,7 +152,7 @@ int region_session(struct pt_regs *ctx)
 		region_leave(PT_REGS_SP(ctx) - 8, PT_REGS_RC(ctx), false);
 		return 0;
 	}
-	return !function_enter(ctx); /* non-zero: do not arm the return */
+	return !function_enter(ctx); /* non-zero: do not trap the return */
 }
 
 SEC("uprobe")
@@ -178,7 +178,7 @@ static __always_inline bool is_region_call(long nr)
 	return nr == NR_MMAP || nr == NR_MUNMAP || nr == NR_BRK || nr == NR_MREMAP;
 }
 
-/* Is it a 32-bit system call? There the same number means another call. */
+/* Is the system call a 32-bit one? Among 32-bit calls, the same number means another call. */
 static __always_inline bool is_compat(void)
 {
 	return bpf_get_current_task_btf()->thread_info.status & THREAD_COMPAT;

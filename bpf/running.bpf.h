@@ -4,14 +4,14 @@
  * storage of tasks: for the thread's process, and for its last outer call.
  *
  * The kernel counts how often each thread has been switched out. One word of a note, the thread's
- * turn, has the thread's number and this count, as it was before anything was looked up. The note
- * is valid while the running thread's turn equals that word. Then the thread has run on this CPU
- * ever since, and no other thread has. So
+ * turn, has the thread's number and this count, as the count was before anything was looked up. The
+ * note is valid while the running thread's turn equals that word. Then, since the note was made,
+ * the thread has run on this CPU all the time, and no other thread has. So
  * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
- *   in the middle of reading or writing a note does no harm: any other thread that ran had switched
- *   this one out, which ended its turn;
- * - when two threads have each written a part of one note, the word is from one of them, and the
- *   turns of both are over;
+ *   in the middle of reading or writing a note does no harm: if another thread ran, this one was
+ *   switched out, and its turn is over;
+ * - when two threads have each written a part of one note, the note's turn is that of one of them,
+ *   and the turns of both are over;
  * - the thread can write into whatever note it finds: another thread's note is no longer valid.
  * Whether a note is valid is checked after its values have been read.
  *
@@ -19,14 +19,14 @@
  * start time differs. (That time is stored in another word than the turn. This does no harm: two
  * threads with the same number never exist at the same time.)
  *
- * An exec or user space may change what is known of a process. Whoever changes it raises the
- * counter `changes` afterwards. The note holds this counter's value.
+ * An exec or user space may change the data that a note was made from. Whoever does so raises the
+ * counter `changes` afterwards. A note holds the counter's value from when it was made.
  *
  * If the storage of tasks finds no process for a thread, no note is made. The reason: before Linux
  * 6.2 the storage finds nothing while it is busy. It is busy while a program that was preempted
- * inside the storage's code waits for this CPU. So if the storage has found the process, and the
- * thread has not been switched out since, then the storage's answer about the outer call is right,
- * too. */
+ * inside the storage's code waits for this CPU. So if the storage has found the process, it was not
+ * busy. If the thread has not been switched out since, the storage's answer about the outer call is
+ * right, too. */
 #ifndef MEMTRACE_BPF_RUNNING_BPF_H
 #define MEMTRACE_BPF_RUNNING_BPF_H
 

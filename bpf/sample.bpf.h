@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which allocations are sampled, and what one sample stands for.
  *
- * Points are laid over the stream of allocated bytes by a Poisson process with mean distance R; an
+ * Points are laid over the stream of allocated bytes by a Poisson process with mean distance R. An
  * allocation is sampled when at least one point falls into it. The distance to the next point is
  * exponential,
  *
@@ -9,10 +9,10 @@
  *
  * and is counted down in bytes. Sizes are whole numbers, so the countdown is a whole number, too.
  * It begins at floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R)
- * exactly. The Poisson process has no memory. So after a sample the rest of the overshoot is
- * forgotten, and counters per CPU are as good as counters per thread. The first distance on a CPU
- * is drawn like any other. (A countdown that started at 0 would always sample the first
- * allocation.)
+ * exactly. The Poisson process has no memory. So after a sample the overshoot is forgotten: the
+ * bytes by which the allocation went beyond the point. And counters per CPU are as good as counters
+ * per thread. The first distance on a CPU is drawn like any other. (A countdown that started at 0
+ * would always sample the first allocation.)
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
@@ -95,7 +95,7 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 	before = __sync_fetch_and_add(&cpu->until_sample, -step);
 	if (before <= 0 || before > step)
 		return false;
-	/* Set, not added: what is left of the old distance is forgotten. */
+	/* The new distance is set, not added: what is left of the old one is forgotten. */
 	cpu->until_sample = draw_distance(interval);
 	return true;
 }
@@ -106,9 +106,9 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
  * rounded.
  *
  * Up to x = 1 the value is computed by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240. (This is
- * the Bernoulli numbers' expansion of 1/(1 - exp(-x)); its error there is below 1e-6.) Above x = 1
- * it is computed from exp(-x) = exp(-floor(x)) exp(-frac(x)). The first factor is from a table, the
- * second from its own series. */
+ * the expansion of 1/(1 - exp(-x)) with Bernoulli numbers. Up to x = 1, its error is below 1e-6.)
+ * Above x = 1 it is computed from exp(-x) = exp(-floor(x)) exp(-frac(x)). The first factor is from
+ * a table, the second from its own series. */
 CHECKED_ONCE __u64 weight_q16(__u64 size, __u64 interval)
 {
 	__u64 x, x2, inverse, t, e;

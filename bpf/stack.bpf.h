@@ -17,8 +17,8 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-/* Begins the stack of a call of the function at entry; sp points to the function's return address,
- * and bp is the caller's frame pointer. Returns 0, or -1 when not even the return address could be
+/* Begins the stack of a call. entry is the function's address, sp points to its return address, and
+ * bp is the caller's frame pointer. Returns 0, or -1 when not even the return address could be
  * read. */
 static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, __u64 bp,
 				       __u32 max_frames)

@@ -124,9 +124,9 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 	read_changed(inode, &exe->changed_s, &exe->changed_ns);
 }
 
-/* Moves what is known of a process from `headless` to the task of its new main thread. A thread
- * that calls exec ends all others and takes the main thread's place, with a task of its own. What
- * was known of the process was kept with the old main thread's task, which is gone. */
+/* Moves a process's struct abi_process from `headless` to the task of the process's new main
+ * thread. A thread that calls exec ends all other threads and takes the main thread's place, but
+ * keeps its own task. The struct was kept with the old main thread's task, which is gone. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;

@@ -6,22 +6,23 @@
  * The rule gives the CFA (rsp before the call) from rsp or rbp. The return address is at CFA - 8.
  * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. Where there is
  * no rule (JIT, hand-written assembly) the frame pointer is tried for that frame. The pc of a
- * caller is its return address - 1: the call, not what follows it.
+ * caller's frame is the return address - 1. So the pc is inside the call, not after it.
  *
- * Go's code has no .eh_frame, keeps frame pointers, and switches stacks: goroutines have stacks of
+ * Go's code has no .eh_frame, keeps frame pointers, and switches stacks. Goroutines have stacks of
  * their own, and C code that they call uses the thread's stack. A frame pointer in Go's code may
- * lead to any stack, up or down, so nothing but the limit of frames ends a walk in circles.
+ * lead to any stack, up or down. So only the limit of frames ends a walk in circles.
  *
  * The searches for mapping and rule are branch-free, so that the verifier walks one path, not one
  * for each outcome. For the same reason, the walk's state is in a map value, not on the stack. The
- * verifier does not track values in a map's memory, so they do not multiply its paths. */
+ * verifier does not track values in a map's memory, so these values do not multiply the verifier's
+ * paths. */
 #ifndef MEMTRACE_BPF_UNWIND_BPF_H
 #define MEMTRACE_BPF_UNWIND_BPF_H
 
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* words of the stack that are read at once: a user access costs 80 ns, however small */
+/* words of the stack that are read at once: an access to user memory costs 80 ns at any size */
 #define WINDOW_WORDS	64
 #define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
 
@@ -32,7 +33,7 @@
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
-#define PYTHON_WORDS 16 /* at most so many words of a Python frame are read; a power of two */
+#define PYTHON_WORDS 16 /* at most this many words of a Python frame are read; a power of two */
 
 struct unwind {
 	__u64 pc; /* the address that the rule is looked up for */
@@ -74,7 +75,7 @@ static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *
 	if (addr & 7)
 		return -1;
 	if (!u->window_addr || off > 8 * (WINDOW_WORDS - 1)) {
-		/* Everything of a frame is at or above its rsp. */
+		/* All of a frame is at or above the frame's rsp. */
 		__u64 from = addr - u->sp <= 8 * (WINDOW_WORDS - 1) ? u->sp & ~7ULL : addr;
 
 		if (read_user(u->window, sizeof(u->window), from)) {
@@ -211,8 +212,8 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
 	/* The condition holds if u->pc is the last byte of a gap in front of a function. No call
-	 * stands in a gap. So the return address, the function's first byte, was not put on the
-	 * stack by a call, but by makecontext(): a coroutine returns to this function. (A function
+	 * stands in a gap. So no call has put the return address, the function's first byte, on the
+	 * stack. makecontext() has put it there: a coroutine returns to this function. (A function
 	 * whose row is the first of a chunk is not recognized.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {

@@ -68,8 +68,8 @@ static void hint(const char *word)
 int main(int argc, char **argv)
 {
 	open_standard_streams();
-	/* If memtrace's parent ignores SIGCHLD, memtrace inherits this. It could then not wait for
-	 * a child: a command, or a child that reads a file. */
+	/* If memtrace's parent ignores SIGCHLD, memtrace inherits this. Then memtrace could not
+	 * wait for its children: a command, or a child that reads a file. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2) {
 		print_help(stderr);

@@ -2,11 +2,11 @@
 /* What the agent's tracer tells its server, and what the server asks for: datagrams over a pair of
  * SOCK_SEQPACKET sockets.
  *
- * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
- * does not trust the server, and accepts only four requests: make a round of profiles, stop tracing
- * one of its processes, trace such a process again, give a process more windows. The tracer alone
- * decides how many processes have more windows, how many windows, and for how long. The server
- * (user/web) speaks with the network and has no privileges. It trusts the tracer. */
+ * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. The
+ * tracer does not trust the server, and accepts only four requests: make a round of profiles, stop
+ * tracing one of its processes, trace such a process again, give a process more windows. The tracer
+ * alone decides how many processes have more windows, how many windows, and for how long. The
+ * server (user/web) speaks with the network and has no privileges. It trusts the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 
@@ -37,11 +37,11 @@ enum feed_kind {
 
 /* The text of FEED_PUSH. It has lines "pyroscope URL", "pyroscope-rpc URL" and "otlp URL", each of
  * which names a receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label
- * NAME=VALUE", for all receivers. At most so many receivers and labels: */
+ * NAME=VALUE", for all receivers. The largest numbers of receivers and labels: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 
-#define FEED_FAVOURED 4 /* at most so many processes have more windows */
+#define FEED_FAVOURED 4 /* at most this many processes have more windows */
 
 struct feed_message {
 	uint32_t kind;
@@ -49,12 +49,14 @@ struct feed_message {
 	/* wall clock: shortly before the figures were read; FEED_SAME: a time at which they are
 	 * still right */
 	uint64_t taken_ns;
-	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, as the server was too slow */
+	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
+				* slow */
 	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */
 	uint64_t cpu_ns;       /* FEED_ROUND: CPU time of the tracer since its start */
 	uint64_t kernel_bytes; /* FEED_ROUND: tables and programs of the tracer in the kernel */
-	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, now in place or not */
-	double round_s;	       /* FEED_ROUND: seconds that making its profiles took */
+	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, whether in place now or
+				* not */
+	double round_s;	       /* FEED_ROUND: seconds that it took to make the round's profiles */
 	double every_s;	       /* FEED_ROUND: seconds from this round's start to that of the next */
 	/* FEED_ROUND: numbers of profiles of killed processes so far. n_spooled: written to the
 	 * spool; n_spool_lost: lost, because they could not be written; n_spool_removed: deleted,
@@ -63,9 +65,10 @@ struct feed_message {
 	/* FEED_ROUND: profiles of killed processes that are not written yet */
 	uint64_t n_spool_waiting;
 	/* FEED_ROUND: the processes that have more windows than others now, and from when until
-	 * when (wall clock). most_favoured: at most so many processes have more windows at a time;
-	 * 0: none. n_favours: how often a process got more windows so far. n_favours_refused: how
-	 * often this was refused because enough other processes had more windows */
+	 * when (wall clock). most_favoured: the largest number of processes that may have more
+	 * windows at a time; 0: none. n_favours: how often a process got more windows so far.
+	 * n_favours_refused: how often this was refused because enough other processes had more
+	 * windows */
 	struct {
 		int32_t pid;
 		uint64_t from_ns, until_ns;

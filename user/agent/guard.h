@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What guards TCP addresses: TLS and a bearer token. The tracer, which has privileges, reads the
- * files with the token, the certificate and the key. The server, which has none, gets the texts in
- * a file in memory. */
+ * files with the token, the certificate and the key. The server, which has no privileges, gets the
+ * texts in a file in memory. */
 #ifndef MEMTRACE_AGENT_GUARD_H
 #define MEMTRACE_AGENT_GUARD_H
 

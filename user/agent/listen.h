@@ -28,13 +28,13 @@ struct listener {
 	int fd;
 	/* The open directory of a unix socket; -1: this is TCP. */
 	int directory;
-	const char *name; /* its name in the directory; a part of the address's text */
+	const char *name; /* the socket's name in the directory; a part of the address's text */
 	ino_t inode;
 };
 
-/* Listens on an address. A unix socket is for its owner and group (mode 0660). It replaces a unix
- * socket on which nobody listens any more, but no other file of that name. text: the address, which
- * lives as long as the listener. 0, or negative errno with err. */
+/* Listens on an address. A unix socket is for its owner and group (mode 0660). The new socket
+ * replaces a unix socket on which nobody listens any more, but no other file of that name. text:
+ * the address, which lives as long as the listener. 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
 /* Checks whether a process could listen on the address once the process that listens on the

@@ -11,14 +11,14 @@
  * negative errno. */
 int packet__pair(int ret[2]);
 
-/* Sends a datagram. memory: a descriptor to send along, which the caller still owns; -1: none. 0;
- * -EAGAIN: the other side has not read enough of what was sent; -EPIPE: the other side is gone; or
- * another negative errno. */
+/* Sends a datagram. memory: a descriptor to send along, which the caller still owns; -1: none.
+ * Returns 0; -EAGAIN: the other side has not read enough of what was sent; -EPIPE: the other side
+ * is gone; or another negative errno. */
 int packet__send(int fd, const void *bytes, size_t size, int memory);
 
 /* Receives the next datagram, which must have this size. *ret_memory: the descriptor that came
- * along, which the caller owns; -1: none. 1; 0: there is no datagram now; -EPIPE: the other side is
- * gone; -EPROTO: the datagram has another size; or another negative errno. */
+ * along, which the caller owns; -1: none. Returns 1; 0: there is no datagram now; -EPIPE: the other
+ * side is gone; -EPROTO: the datagram has another size; or another negative errno. */
 int packet__receive(int fd, void *bytes, size_t size, int *ret_memory);
 
 /* Makes a file in memory with the profile as encode_pprof() writes it. The caller owns the

@@ -24,8 +24,9 @@
 #include "sandbox/sandbox.h"
 
 #define HANG_S	     60		/* a server that reads nothing for this time hangs */
-#define UNREAD_BYTES (64 << 20) /* of unread profiles, at most: they take the tracer's memory */
-/* how long to wait for room in the feed: short, as tracing must keep its limit */
+#define UNREAD_BYTES (64 << 20) /* unread profiles take at most this memory of the tracer */
+/* how long to wait for room in the feed: short, because the tracer must keep the limit of
+ * overhead */
 #define PATIENCE_MS 20
 
 /* The static memtrace comes without memtrace-web: Debian has no static libmicrohttpd whose own
@@ -100,7 +101,7 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 	snprintf(text, sizeof(text), "%zu", listening);
 	memcpy(all, fds, n * sizeof(*fds));
 	all[n] = s->program;
-	/* the program keeps all of these descriptors but that of its own file */
+	/* the program keeps all of these descriptors except that of its own file */
 	if (sandbox__leave(parent, all, n + 1) || fcntl(program, F_SETFD, FD_CLOEXEC))
 		_exit(126);
 	sigemptyset(&none);

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define SERVER_WISHES 16 /* at most so many requests wait to be carried out */
+#define SERVER_WISHES 16 /* at most this many requests wait to be carried out */
 
 /* What the server wants. */
 struct server_wishes {
@@ -50,8 +50,8 @@ struct server {
 	/* bytes of the feed that the server had not read at the last check, as the kernel counts
 	 * them */
 	int unread;
-	/* at most so many bytes of profiles are unread: all that were sent since the server had
-	 * last read all */
+	/* the most bytes of profiles that may be unread: all that were sent since the server had
+	 * last read everything */
 	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
 };

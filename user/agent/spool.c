@@ -132,7 +132,8 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	return 0;
 }
 
-/* A child opens the directory, because only a process without capabilities can try this. */
+/* A child does the check: like mt-spool, it gives up all capabilities before it asks if it may
+ * write. */
 int spool__try(const char *path, struct error *err)
 {
 	double until = clock__monotonic_s() + OPEN_S;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes the profiles of processes that were killed into a directory. The tracer keeps the limit of
- * overhead and must not wait for a disk. So another process, mt-spool, writes them. It has no
+/* Writes profiles into a directory: those of processes that were killed. The tracer keeps the limit
+ * of overhead and must not wait for a disk. So another process, mt-spool, writes them. It has no
  * capabilities and none of the tracer's descriptors. It continues until all is written, even if the
  * tracer ends first. */
 #ifndef MEMTRACE_AGENT_SPOOL_H
@@ -13,7 +13,7 @@
 #include "agent/spool_dir.h"
 #include "base/error.h"
 
-#define SPOOL_WAITING 32 /* at most so many profiles wait to be written, because they take memory */
+#define SPOOL_WAITING 32 /* at most this many profiles wait to be written: they take memory */
 
 /* What became of a profile. */
 struct spool_report {

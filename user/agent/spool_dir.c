@@ -161,7 +161,7 @@ int spool_dir__write(int dir_fd, const char *name, int memory)
 		unlinkat(dir_fd, hidden, 0);
 		return rc;
 	}
-	/* so that the file's name lasts, too; some file systems cannot do this, so errors are
+	/* makes the file's name last, too; some file systems cannot do this, so errors are
 	 * ignored */
 	fsync(dir_fd);
 	return 0;

@@ -9,8 +9,8 @@
 
 #include "profile/profile.h"
 
-#define SPOOL_FILES 200 /* at most so many profiles */
-/* of all profiles, at most; the oldest profiles are deleted first */
+#define SPOOL_FILES 200 /* at most this many profiles */
+/* the most bytes of all profiles together; the oldest profiles are deleted first */
 #define SPOOL_BYTES (256ull << 20)
 #define SPOOL_NAME  64
 
@@ -18,9 +18,9 @@
  * owns, or negative errno. */
 int spool_dir__open(const char *path);
 
-/* Makes the name of a profile's file, such as "20261126T103814Z.redis-server.1234.pb.gz": when the
- * process ended (UTC), its name with '_' in place of all bytes but letters, digits, '-', '_' and
- * '.', and its pid. */
+/* Makes the name of a profile's file, such as "20261126T103814Z.redis-server.1234.pb.gz". It
+ * consists of the time when the process ended (UTC), the process's name and its pid. In the
+ * process's name, '_' replaces all bytes but letters, digits, '-', '_' and '.'. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
 
 /* Deletes the oldest profiles until there is room for one more of this size. Also deletes

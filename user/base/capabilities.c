@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* This file makes three system calls itself. libcap-ng makes the same calls, but keeps state of its
- * own and reads the text of /proc, and it would be one more library in a privileged process. */
+/* This file makes three system calls itself. libcap-ng makes the same calls, but it keeps state of
+ * its own and reads the text of /proc. It would also be one more library in a privileged
+ * process. */
 #include "base/capabilities.h"
 
 #include <errno.h>

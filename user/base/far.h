@@ -3,9 +3,9 @@
  * of a dead network file system. A process that uses such a file hangs in the kernel, even in
  * close(). On FUSE, even SIGKILL may not end this process. So another process, mt-files, does the
  * work, and memtrace waits for its answer only for a while. If no answer comes, memtrace leaves
- * this mt-files behind and has another one forked. Each mt-files is forked by a process that began
- * before memtrace had any probes, tables or files. So no mt-files holds any of these. An mt-files
- * that was left behind ends when the file system answers it. */
+ * this mt-files behind, and another mt-files is forked. Each mt-files is forked by a process that
+ * began before memtrace had any probes, tables or files. So no mt-files holds any of these. An
+ * mt-files that was left behind ends when the file system answers it. */
 #ifndef MEMTRACE_BASE_FAR_H
 #define MEMTRACE_BASE_FAR_H
 
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAR_MAX_LEFT 16 /* if so many processes are left behind, no more work is given out */
+#define FAR_MAX_LEFT 16 /* if this many processes are left behind, no more work is given out */
 /* bytes of the largest request to mt-files, and of the largest answer */
 #define FAR_MAX_BYTES	65536
 #define FAR_PATIENCE_MS 2000
@@ -39,7 +39,8 @@ struct far_work {
 	size_t out_bytes;
 	bool never_late;      /* an answer that comes too late is of no use */
 	unsigned patience_ms; /* 0: as far__hurry() says */
-	uint64_t *given_up;   /* counts the files that are given up; NULL: far__given_up() does */
+	uint64_t *given_up;   /* counts the files that are given up; NULL: far__given_up() counts
+			       * them */
 };
 
 /* Forks the process that will fork each mt-files. Call it before there are probes, tables or files
@@ -47,14 +48,14 @@ struct far_work {
  * memtrace ends. 0 or negative errno. */
 int far__begin(uint64_t caps);
 
-/* Has fn called in mt-files, and returns what fn returned; -ETIMEDOUT: no answer came in time, or
- * an answer to earlier work with this key is still missing; -EBUSY: too many answers are missing,
- * or slow answers have taken a quarter of the time; other negative errno. Before far__begin(), fn
- * runs in memtrace itself. Only one thread may call this function at a time. */
+/* Lets mt-files call fn, and returns what fn returned; -ETIMEDOUT: no answer came in time, or an
+ * answer to earlier work with this key is still missing; -EBUSY: too many answers are missing, or
+ * slow answers have taken a quarter of the time; other negative errno. Before far__begin(), fn runs
+ * in memtrace itself. Only one thread may call this function at a time. */
 int far__do(const struct far_work *work);
 
-/* Sets how long far__do() waits. hurried: probes are in place, so its waits are short. Else its
- * waits are longer, because a disk may be slow. */
+/* Sets how long far__do() waits. hurried: probes are in place, so far__do() waits only briefly.
+ * Else it waits longer, because a disk may be slow. */
 void far__hurry(bool hurried);
 
 /* Returns how many times a file was given up since memtrace began. Work that has a counter of its

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A number that may be unknown. It is a struct, so that code cannot use an unknown number as one.
- * All zero: not known. */
+/* A number that may be unknown. It is a struct, so that code cannot use an unknown number like a
+ * known one. All zero: not known. */
 #ifndef MEMTRACE_BASE_OPTIONAL_H
 #define MEMTRACE_BASE_OPTIONAL_H
 
@@ -12,7 +12,7 @@ struct optional {
 	double value;
 };
 
-/* Makes a number from the result of arithmetic: NaN and infinities are not known. */
+/* Makes a number from the result of arithmetic: NaN and infinities count as not known. */
 static inline struct optional optional__of(double value)
 {
 	return isfinite(value) ? (struct optional){true, value} : (struct optional){};

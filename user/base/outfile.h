@@ -29,8 +29,8 @@ int outfile__fail(struct outfile *out, int code, struct error *err);
 /* Closes and removes what was written; does nothing if `out` is not open. */
 void outfile__discard(struct outfile *out);
 
-/* Tries with a temporary file, which it removes, whether files can be created in the directory of
- * `path`. 0, or negative errno as from outfile__open(). */
+/* Checks whether files can be created in the directory of `path`: creates a temporary file there,
+ * and removes it. 0, or negative errno as from outfile__open(). */
 int outfile__check(const char *path, struct error *err);
 
 #endif

@@ -14,13 +14,13 @@ void priority__restore(void);
 /* Nice values rank only the processes of one session: the kernel first shares the CPUs between
  * sessions (autogroups, sched(7)) and control groups. On a machine with many busy sessions,
  * memtrace waited 0.6 s for a CPU at a nice value of -15. A process with a real-time policy gets a
- * CPU before all of them.
+ * CPU before all processes with nice values.
  *
- * From priority__hurry() to priority__calm() memtrace has the lowest real-time priority, and its
- * children do not. Use this only for waiting and for work of a few milliseconds. priority__hurry()
- * changes nothing and returns false without CAP_SYS_NICE, where real-time policies are forbidden,
- * or if memtrace was started with a low priority or another policy. Both functions may be called
- * again and again. */
+ * From priority__hurry() to priority__calm() memtrace has the lowest real-time priority, but its
+ * children do not have it. Use this only for waiting and for work of a few milliseconds.
+ * priority__hurry() changes nothing and returns false in three cases: memtrace lacks CAP_SYS_NICE;
+ * real-time policies are forbidden; memtrace was started with a low priority or another policy.
+ * Both functions may be called again and again. */
 bool priority__hurry(void);
 void priority__calm(void);
 /* A child that is started after priority__lend() and before priority__take_back() has the real-time

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /* The least index i below n for which `holds` is true; n if there is none. i is a size_t, and
- * `holds` an expression that uses it. If `holds` is true at an index, it must be true at all higher
- * ones. */
+ * `holds` is an expression that uses i. If `holds` is true at an index, it must be true at all
+ * higher ones. */
 #define SEARCH_FIRST(i, n, holds)                                                                  \
 	({                                                                                         \
 		size_t low_ = 0, high_ = (n);                                                      \

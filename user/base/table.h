@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds an element of an array by its key: a hash table of the elements' indexes, with linear
- * probing and never more than half full. Keys and elements stay in the caller's array. */
+/* Finds an element of an array by its key. The table is a hash table of the elements' indexes. It
+ * uses linear probing, and is never more than half full. Keys and elements stay in the caller's
+ * array. */
 #ifndef MEMTRACE_BASE_TABLE_H
 #define MEMTRACE_BASE_TABLE_H
 

@@ -6,8 +6,8 @@
  * hands the call over to malloc. In a shared C library every ordinary caller reaches malloc through
  * the PLT, because malloc can be interposed. So a direct call to malloc's entry comes from the
  * allocator's own code. The kernel side gets the return addresses of such calls ("inner") and the
- * address ranges of the functions that hand calls over ("outer"). It compares the return address of
- * each call with both. In a library that is nothing but an allocator, any call from its code counts
+ * address ranges of the functions that hand calls over ("outer"). It compares the return addresses
+ * of calls with both. In a library that is nothing but an allocator, any call from its code counts
  * as inner while an outer call is under way. A jump leaves no return address. So for jumps, the
  * kernel side remembers the outer call itself. If a function does nothing but jump to another one,
  * only the other one gets a probe.
@@ -45,7 +45,7 @@ struct alloc_files {
 	struct alloc_file *passing; /* the last result, if it is not kept */
 };
 
-/* Most files offer no allocator: this stands for all of them. */
+/* Stands for every file that offers no allocator. Most files offer none. */
 static struct alloc_file nothing;
 
 /* --- reading one file --- */
@@ -164,8 +164,8 @@ static int add_exits(struct alloc_reader *r, struct alloc_offer *offer)
 	return 0;
 }
 
-/* Finds the place of the offer's probe. 0, also when there is no place: then offer->rc is set;
- * -ENOMEM. */
+/* Finds the place of the offer's probe. If there is no place, sets offer->rc. Returns 0 in both
+ * cases, or -ENOMEM. */
 static int place(struct alloc_reader *r, struct alloc_offer *offer, uint64_t size)
 {
 	_cleanup_free_ uint8_t *code = NULL;
@@ -232,9 +232,10 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		const struct abi_func *func = &r->part->offers[i].func;
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
-		/* Freeing functions need no inner calls: a block that is freed twice is recorded
-		 * once. (A call of one with `outer` is inner if an outer function made it.) And a
-		 * function that makes a pool is called from everywhere. */
+		/* The inner calls of freeing functions are not needed: a block that is freed twice
+		 * is recorded once. (A call of a freeing function with `outer` is inner if an outer
+		 * function made it.) A function that makes a pool has direct callers everywhere,
+		 * not only in the allocator. */
 		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
@@ -300,7 +301,7 @@ static int end_part(struct alloc_reader *r)
 	struct alloc_part *part = r->part;
 	int rc = 0;
 
-	r->file->n_parts++; /* counted now, so that it is freed on failure */
+	r->file->n_parts++; /* the part is counted now, so that it is freed on failure */
 	for (size_t i = 0; i < part->n_offers; i++)
 		part->offers[i].leads_to = hands_over(r, i);
 	for (size_t i = 0; i < part->n_offers && !rc; i++)
@@ -378,8 +379,8 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 	if (elf_image__soname(r->image))
 		return true;
 	for (; fn->name; fn++) {
-		/* only the first function and the functions that end a pool are checked: the others
-		 * are called more rarely */
+		/* only the first function and the functions that free a pool are checked: the
+		 * others are called more rarely */
 		if ((fn != f->functions[0] && fn->func.role != ROLE_POOL_FREE) ||
 		    elf_image__find_function(r->image, fn->name, &symbol))
 			continue;
@@ -389,8 +390,8 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 	return true;
 }
 
-#define MOST_CALLERS 64 /* at most so many callers of each part are examined */
-#define MOST_PARTS   64 /* at most so many parts are examined: each takes a search of all code */
+#define MOST_CALLERS 64 /* at most this many callers of each part are examined */
+#define MOST_PARTS   64 /* at most this many parts are examined: each takes a search of all code */
 
 struct parts {
 	const struct alloc_reader *r;
@@ -443,7 +444,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 /* Has the compiler copied the beginning of one of the pool's functions into callers? GCC then makes
  * a separate function of the rest (palloc.part.0), which the copies call, or it makes a variant of
  * the function (palloc.constprop.0). Copies of whole functions leave no such trace. A file without
- * symbols does not show it. */
+ * symbols does not show any of these functions. */
 static bool has_called_parts(const struct alloc_reader *r, const struct alloc_function *functions)
 {
 	struct parts parts = {.r = r, .functions = functions};
@@ -451,8 +452,7 @@ static bool has_called_parts(const struct alloc_reader *r, const struct alloc_fu
 	return elf_image__each_function(r->image, judge_part, &parts);
 }
 
-/* Adds an instruction to probe, in a copy of the pool's function that is called `name`. 0 or
- * -ENOMEM. */
+/* Adds an instruction to probe, in a copy of the pool's function `name`. 0 or -ENOMEM. */
 static int add_copy(struct alloc_reader *r, const struct pymalloc_place *place, const char *name)
 {
 	struct alloc_part *part = r->part;
@@ -555,7 +555,7 @@ static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 }
 
 /* Does the code of one of the functions that pass calls on contain the address vaddr? Guided by a
- * profile, compilers copy the function there into them, or call it directly. */
+ * profile, compilers copy the function at vaddr into them, or make them call it directly. */
 static bool is_promoted(const struct alloc_reader *r, const struct alloc_function *passing,
 			uint64_t vaddr)
 {
@@ -570,7 +570,7 @@ static bool is_promoted(const struct alloc_reader *r, const struct alloc_functio
 
 /* Can a language's second list of functions be probed instead of the first? The file must name all
  * functions of the list. Other code must reach them through pointers only, so that probes on them
- * see each block. Direct calls of each other are recognized, so that each block counts once. */
+ * see each block. Direct calls among them are recognized, so that each block counts once. */
 static bool stand_alone(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct parts parts = {.r = r, .functions = f->functions[1]};
@@ -597,8 +597,8 @@ static bool ends_at_once(const struct alloc_family *f)
 	return f->home == HOME_POOL || f->home == HOME_METHODS;
 }
 
-/* Returns what the function does, as far as this run follows it. Only runs without a limit follow
- * the ends of pools. */
+/* Returns what the function does, as far as this run follows it. Only runs without a limit of
+ * overhead follow the ends of pools. */
 static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_function *fn)
 {
 	struct abi_func func = fn->func;
@@ -627,8 +627,8 @@ static void begin_request_pool(struct alloc_reader *r)
 	note_shift(r);
 }
 
-/* Offers the functions of one list of the family that the file has. claimed: by the name's number,
- * those that an earlier list or family has offered. 0 or -ENOMEM. */
+/* Offers those functions of one list of the family that the file has. claimed: indexed by the
+ * name's number; true if an earlier list or family has offered the function. 0 or -ENOMEM. */
 static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 		    const struct alloc_function *list, bool *claimed)
 {
@@ -645,7 +645,7 @@ static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 		    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 			continue;
 		claimed[i] = true;
-		/* no direct call of it has to be recognized if there is none */
+		/* if no code calls the function directly, no direct call has to be recognized */
 		if (abi_role__frees(func.role) && func.outer &&
 		    !elf_image__direct_callers(r->image, symbol.vaddr, &caller, 1))
 			func.outer = 0;

@@ -21,7 +21,7 @@
 
 /* A function that the user named: an allocator on top of others, such as a memory pool. */
 struct alloc_extra {
-	const char *file; /* a path or (no slash) the last part of one; "exe": the program */
+	const char *file; /* a path, or (without a slash) its last part; "exe": the program */
 	const char *symbol;
 	struct abi_func func; /* how to read its calls, as in the table of functions */
 };
@@ -37,7 +37,7 @@ struct alloc_extra {
 
 /* A function of an allocator, and where its probe would be. */
 struct alloc_offer {
-	const char *name;     /* static, of the table of functions, or the user's */
+	const char *name;     /* from the table of functions (static), or the user's */
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
 	uint64_t bytes;	      /* size of its code; 0: unknown */
 	struct probe_site site;
@@ -62,7 +62,7 @@ struct alloc_alias {
 
 /* One allocator in the file. */
 struct alloc_part {
-	const char *family; /* "glibc"; static. "named": the user's. ALLOC_MARKERS */
+	const char *family; /* static: "glibc" and the like; "named": the user's; ALLOC_MARKERS */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
 	struct code_place *exits;
@@ -74,24 +74,24 @@ struct alloc_part {
 	/* the functions that end all blocks of the pool at once get no probes: they cannot be
 	 * followed in windows */
 	bool endless;
-	bool slow; /* endless, and this run's probes come and go too slowly for windows of so many
-		    * functions */
+	bool slow; /* endless, and this run's probes come and go too slowly for windows with that
+		    * many functions */
 };
 
 struct alloc_file {
 	bool shared; /* as in alloc_files__look() */
-	/* the user's first, then the markers */
+	/* the user's part first, then the markers' part, then the others */
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
 	/* at least one part belongs to a family of alloc_families that is not a pool (its home is
 	 * below HOME_POOL) */
 	bool known;
-	/* The family (static) of a pool in the file whose calls cannot be seen, because the
+	/* The family (static) of a pool in the file. The calls of this pool cannot be seen: the
 	 * compiler has copied the pool's functions into their callers, and not all copies are
 	 * known. NULL: there is no such pool. */
 	const char *copied;
 	char why[96];	     /* why not all copies are known */
-	struct forward copy; /* what is known of one function of a language's pool */
+	struct forward copy; /* what was read from one function of a language's pool */
 	/* vaddr of `sapi_module`, PHP's description of its server, which begins with a pointer to
 	 * the server's name; 0: there is none */
 	uint64_t sapi;
@@ -114,8 +114,8 @@ struct alloc_how {
 	 * of a pool's functions into their callers, the copies are searched for; there may be
 	 * hundreds */
 	bool copies;
-	/* stacks follow unwind tables. If not, they are too short to show that a call was made
-	 * inside a pool's call, so the returns of such pools are awaited */
+	/* stacks follow unwind tables. If not, stacks are too short to show that a call was made
+	 * inside a pool's call, so the returns of the pools' functions are awaited */
 	bool tables;
 	/* the ends of pools are followed. If not, pools that can end all their blocks at once are
 	 * not searched for */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of allocators. docs/architecture.md says what a new one needs. */
+/* The table of allocators. docs/architecture.md says what a new allocator needs. */
 #include "capture/alloc_table.h"
 
 #include <stdlib.h>
@@ -290,8 +290,8 @@ static const struct alloc_function pymalloc_functions[] = {
 	{},
 };
 
-/* With PYTHONMALLOC=mimalloc, and without the global lock, the domains pass their calls on to
- * these. A thread's blocks may end all at once. */
+/* With PYTHONMALLOC=mimalloc, and without the global lock, the domains pass their calls on to these
+ * functions. All blocks of a thread may end at once. */
 #define PYTHON_MIMALLOC(p)                                                                         \
 	{p "Malloc", ALLOC(.size_arg = 2, .wraps = WRAPS_BY_STACK, .pooled = 1)},                  \
 		{p "Calloc",                                                                       \
@@ -383,7 +383,7 @@ static const struct alloc_function postgres16_functions[] = {
 	{"GenerationReset", POOL_END},
 	{"GenerationDelete", POOL_FREE},
 	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
-	/* chunks of these two never change their size */
+	/* the chunks of the following two kinds never change their size */
 	{"SlabAlloc", METHOD_ALLOC},
 	{"SlabFree", FREE},
 	{"SlabReset", POOL_END},

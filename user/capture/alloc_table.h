@@ -34,9 +34,10 @@ enum alloc_home {
 	/* PHP's pool. It takes its memory from the kernel: if it is not probed, its blocks are in
 	 * no figure. Each thread has one such pool, and all its blocks end with the request */
 	HOME_REQUEST,
-	/* a language's pool; each function of its first list passes its calls on through a pointer
-	 * (elf/forward.h), as a rule to the functions of the second list. If the file names all of
-	 * these, they are probed instead, and those of further lists that the file names */
+	/* a language's pool. Each function of its first list passes its calls on through a pointer
+	 * (elf/forward.h), as a rule to a function of the second list. If the file names all
+	 * functions of the second list, these are probed instead. Then those functions of further
+	 * lists that the file names are probed, too */
 	HOME_LANGUAGE,
 };
 

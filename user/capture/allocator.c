@@ -165,7 +165,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* the file's own copy; or called by address; or for other processes */
+		return true; /* the file's own copy; or it may be called by address, or in other
+			      * processes */
 	if (s->taken[alias->name])
 		return false;
 	/* If the process uses another file's malloc, it uses none of the functions that belong to
@@ -238,9 +239,10 @@ static bool is_named(const struct alloc_extra *extra, const char *exe, const cha
 	return !strcmp(extra->file, base_name(path));
 }
 
-/* Does the process use the pool of which the file's code has copies? With PYTHONMALLOC=malloc, the
- * process's table of allocators names other functions. A process that has only just begun has not
- * read its environment yet, so memtrace looks into the environment itself. */
+/* Does the process use the pool whose functions are copied in the file's code? With
+ * PYTHONMALLOC=malloc, the process's table of allocators names other functions. A process that has
+ * only just begun has not read its environment yet, so memtrace looks into the environment
+ * itself. */
 static bool uses_copy(const struct search *s, const struct map_entry *entry,
 		      const struct alloc_file *file)
 {
@@ -328,7 +330,7 @@ bool allocators__are_reported(const struct allocators *all)
 }
 
 /* If the process reports samples of its own, marks its other allocators as reported. Samples of
- * their calls would be of the same blocks. */
+ * those allocators' calls would be samples of the same blocks. */
 static void set_reported(struct allocators *all)
 {
 	bool reported = allocators__are_reported(all);
@@ -369,8 +371,9 @@ static bool is_one_request(const struct search *s, const struct map_entry *entry
 }
 
 /* Notes that PHP's pool is not probed. All blocks of a request end at once. A run in windows does
- * not see which blocks end, so blocks of ended requests would look live. Perf uprobes are removed
- * one by one, and the pool has 70: each window would take seconds. */
+ * not see which blocks end, so blocks of ended requests would look live. Perf uprobes are too slow
+ * for windows: they are removed one by one, and the pool has 70 of them, so each window would take
+ * seconds. */
 static void leave_requests_out(const struct search *s, const struct map_entry *entry,
 			       const struct alloc_part *part)
 {

@@ -16,7 +16,7 @@
 
 /* A function of an allocator and the place of its probe. */
 struct alloc_point {
-	const char *name;	 /* static, of the table of functions, or the user's */
+	const char *name;	 /* from the table of functions (static), or the user's */
 	struct abi_func func;	 /* how the kernel side reads the call; object is not set */
 	struct code_place place; /* the probed instruction */
 	uint64_t bytes;		 /* size of its code; 0: unknown */
@@ -31,8 +31,8 @@ struct alloc_point {
 /* An allocator in a file. A file that is linked statically may hold several. */
 struct allocator {
 	const char *family; /* "glibc"; static */
-	/* The process reports samples of its blocks by markers: its functions get no probes, or the
-	 * blocks would count twice. */
+	/* The process reports samples of its blocks by markers. So the allocator's functions get no
+	 * probes; otherwise the blocks would count twice. */
 	bool reported;
 	char *path; /* the file's path, as the process has it */
 	int fd;	    /* the open file */
@@ -100,14 +100,14 @@ enum alloc_scope {
 
 /* Finds the allocators in the files that process pid has mapped. `maps`: the process's address
  * space. When several files define a function, calls reach the first file in link order, as with
- * the dynamic linker. A copy of a function that a file does not export belongs to an allocator of
- * its own. `extra`: functions that the user named. `files` keeps the offers of files for other
- * processes; NULL: nothing is kept.
+ * the dynamic linker. A file's copy of a function that the file does not export belongs to an
+ * allocator of the file's own. `extra`: functions that the user named. `files` keeps the offers of
+ * files for other processes; NULL: nothing is kept.
  *
- * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one. A
- * malloc of no known allocator is then no error: (*ret)->unknown names its file. If the binaries
- * hold the process's files, the process may already have ended. (But with `extra`, a process that
- * has ended gives -ESRCH.)
+ * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one.
+ * Then a malloc that belongs to no known allocator is no error: (*ret)->unknown names its file. If
+ * the binaries hold the process's files, the process may already have ended. (But with `extra`, a
+ * process that has ended gives -ESRCH.)
  *
  * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL, when malloc
  * belongs to an allocator that is not in the table; other negative errno. err says what was found
@@ -116,8 +116,8 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
 		     struct allocators **ret, struct error *err);
 
-/* Is the failure temporary? Another attempt may succeed then, or another process with the same
- * files. */
+/* Is the failure temporary? If so, another attempt may succeed, or an attempt with another process
+ * that has the same files. */
 static inline bool alloc_error__passes(int rc)
 {
 	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC ||
@@ -125,8 +125,8 @@ static inline bool alloc_error__passes(int rc)
 }
 
 /* Adds the allocators in files that were mapped since, with all their functions. All functions are
- * taken, because a program that loads an allocator late asks for their addresses. A file that
- * cannot be used is skipped and counted. Returns the number of added allocators. */
+ * taken, because a program that loads an allocator late asks for the functions' addresses. A file
+ * that cannot be used is skipped and counted. Returns the number of added allocators. */
 size_t allocators__find_more(struct allocators *allocators, struct alloc_files *files, pid_t pid,
 			     const struct maps *maps, const struct alloc_extra *extra,
 			     size_t n_extra);

@@ -35,7 +35,7 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
 /* Rare calls: pairs of an allocation and its free, each pair RARE_SPIN_NS after the last one. */
 #define RARE_CALLS    50
-#define RARE_LEFT_OUT 2 /* so many of the longest pairs are left out */
+#define RARE_LEFT_OUT 2 /* this many of the longest pairs are left out */
 #define RARE_SPIN_NS  1e6
 /* The cost of a pair rises with the time t since the last pair, like 1 - exp(-(t - RARE_FROM_NS) /
  * RARE_NS). The reason is that other code gradually evicts the kernel's code and data from the
@@ -120,7 +120,7 @@ static void spin(uint64_t steps)
 		;
 }
 
-/* Returns the mean time of all rare pairs but the longest ones, in which something else had the
+/* Returns the mean time of all rare pairs except the longest ones, in which something else had the
  * CPU. Measures by the clock, not by CPU time: to read the CPU time is a system call, which would
  * bring the kernel's code back into the caches. */
 static double measure_rare(enum insn_class class)

@@ -236,9 +236,9 @@ static bool is_out_of_room(int rc)
 }
 
 /* Loads the programs with unwinding by tables, if the kernel accepts it. Unwinding by tables needs
- * bpf_loop (Linux 5.17), and its program is the only large one. If the verifier refuses that
- * program, loads programs that walk by frame pointers instead. A stack says when it comes from
- * frame pointers only. */
+ * bpf_loop (Linux 5.17), and the program that does it is the only large one. If the verifier
+ * refuses that program, loads programs that walk by frame pointers instead. A stack says when it
+ * comes from frame pointers only. */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
 	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;

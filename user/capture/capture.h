@@ -87,10 +87,10 @@ void capture__drop_records(struct capture *capture, const struct capture_drain *
  * processes at that time. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
-/* Calls fn for each process that runs in the memory of a traced process without being a thread of
- * it (a borrower): a child of vfork() until its exec, or a child of clone() with CLONE_VM. What it
- * allocates belongs to the traced process. A borrower that has ended is forgotten after the
- * call. */
+/* Calls fn for each borrower. A borrower runs in the memory of a traced process without being a
+ * thread of it: a child of vfork() until its exec, or a child of clone() with CLONE_VM. What a
+ * borrower allocates belongs to the traced process. A borrower that has ended is forgotten after
+ * the call. */
 void capture__borrowers(struct capture *capture,
 			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
 			void *ctx);
@@ -115,8 +115,8 @@ int capture__judge_program(struct capture *capture, const struct abi_program *pr
  * tables of files that are new; they work after capture__put_tables(). Call it again whenever the
  * mappings change. Only files that `binaries` holds get tables. When there is no room for a table,
  * tables that no process uses any more are removed, the longest unused one first. If this does not
- * make enough room, the file gets no table. Returns how many mappings were left out (the highest
- * ones of more than ABI_MAX_MAPPINGS), or negative errno.
+ * make enough room, the file gets no table. Returns how many mappings were left out, or negative
+ * errno. If there are more than ABI_MAX_MAPPINGS mappings, the highest ones are left out.
  *
  * When another process maps one of these files later, the kernel side finds the table by itself,
  * before this function is called for that process. */
@@ -141,8 +141,8 @@ uint32_t capture__tables_refused(const struct capture *capture);
 bool capture__unwinding_refused(const struct capture *capture);
 
 /* Puts probes on the functions of those allocators that have no probes yet: in process pid or, when
- * pid is 0, in all present and future processes. (With pid 0, probes in single processes do not
- * count.) The probes do nothing until activation. 0, or negative errno with err for the first
+ * pid is 0, in all present and future processes. (With pid 0, only probes for all processes count
+ * here.) The probes do nothing until activation. 0, or negative errno with err for the first
  * allocator that could not be attached. Then no probe is left on this allocator, and the allocators
  * after it need another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of
  * the allocator (alloc_point__is_essential()). Other functions that the kernel refuses get no
@@ -191,8 +191,9 @@ void capture__pause(struct capture *capture, pid_t pid);
 /* Takes out a process's probes for good, also those on its libc's functions for regions.
  * capture__probes() does not list them any more, and the process's allocators may be freed. */
 void capture__leave(struct capture *capture, pid_t pid);
-/* Number of links of process pid that are still being closed; pid -1: of all processes. With the
- * kind perf, all links of a process count as one, and an attach waits until they are closed. */
+/* Number of links of process pid that are still being closed; pid -1: of all processes. With probes
+ * of the kind perf, all links of a process count as one, and an attach waits until they are
+ * closed. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back. Does not wait for links that are still being
  * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
@@ -269,8 +270,8 @@ void capture__beat(struct capture *capture);
 void capture__set_patience(struct capture *capture, unsigned patience_ms);
 /* Does the keeper run? Somebody may have killed it. */
 bool capture__is_kept(struct capture *capture);
-/* When the keeper took the probes out, CLOCK_MONOTONIC; 0: it did not. It also takes out all probes
- * that are placed later, until capture__accept_withdrawal(). */
+/* The time when the keeper took the probes out, CLOCK_MONOTONIC; 0: it did not take them out. It
+ * also takes out all probes that are placed later, until capture__accept_withdrawal(). */
 uint64_t capture__withdrawn_ns(const struct capture *capture);
 /* Takes out the remaining probes, waits until they are gone, and allows new probes. Afterwards no
  * probe is in place, as after capture__pause() with pid 0 and capture__detach(). */
@@ -309,7 +310,7 @@ uint64_t capture__missed_runs(struct capture *capture);
  * size. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
-/* The memory that the kernel will hold on a machine of so many possible CPUs, computed from the
+/* The memory that the kernel will hold on a machine of `cpus` possible CPUs, computed from the
  * sizes of the tables. */
 struct capture_footprint {
 	uint64_t at_once;  /* bytes, before anything is recorded */
@@ -322,7 +323,7 @@ int capture__footprint(const struct capture_options *options, int cpus,
 /* Returns how many processes may be traced at a time: `wanted`, or fewer on a machine of many CPUs,
  * because each process has counters for each CPU. */
 uint32_t capture__processes_for(uint32_t wanted, int cpus);
-int capture__cpus(void); /* possible ones; 1 when the number is unknown */
+int capture__cpus(void); /* possible CPUs; 1 when their number is unknown */
 
 /* Compares by lo, then by hi; returns as strcmp() does. */
 static inline int stack_key__compare(const struct abi_stack_key *a, const struct abi_stack_key *b)

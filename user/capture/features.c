@@ -267,8 +267,8 @@ bool features__init_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) || st.st_ino == PID_NS_INIT_INODE;
 }
 
-/* Runs a function of memtrace with a return probe in a child, under a seccomp filter that allows
- * none of the kernel's own system calls for probes. True when that kills the child. */
+/* In a child, runs a function of memtrace that has a return probe. The child's seccomp filter
+ * allows none of the kernel's own system calls for probes. True when that kills the child. */
 static bool seccomp_kills(void)
 {
 	_cleanup_close_ int prog = -1, link = -1;
@@ -317,8 +317,9 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* This check takes a millisecond and saves most kernels the full trial. It is left out if
-	 * memtrace itself runs under a filter, because the answers may come from that filter. */
+	/* On most kernels, this check of a millisecond makes the full trial unnecessary. It is left
+	 * out if memtrace itself runs under a filter, because the answers may come from that
+	 * filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 

@@ -13,8 +13,8 @@
 
 /* The kinds of probe, best first. */
 enum probe_kind {
-	PROBE_SESSION, /* one program for entry and return; each call can arm its return (Linux
-			* 6.13) */
+	PROBE_SESSION, /* one program for entry and return, which decides at each call if the return
+			* is trapped (Linux 6.13) */
 	PROBE_MULTI,   /* one link for many entries, another for their returns (Linux 6.6) */
 	PROBE_PERF,    /* one perf event per probe (Linux 5.15, for the probe's cookie) */
 	PROBE_KINDS
@@ -30,8 +30,8 @@ struct features {
 	 * 6.9.0-6.9.4): PROBE_MULTI is not used then */
 	bool multi_one_thread;
 	bool tables; /* bpf_loop is there (5.17): needed to unwind stacks by tables */
-	/* a return probe kills a process under a seccomp filter that does not allow uretprobe, the
-	 * kernel's own system call for return probes (a bug of 6.11 to 6.13) */
+	/* a return probe kills a process whose seccomp filter does not allow uretprobe. uretprobe
+	 * is the kernel's own system call for return probes (a bug of 6.11 to 6.13) */
 	bool seccomp_kills;
 	bool shadow_stacks_kill; /* features__shadow_stacks_kill() */
 	bool init_pid_ns;	 /* memtrace is in the initial pid namespace */
@@ -67,9 +67,9 @@ int features__try_kind(enum probe_kind kind);
 /* Creates a uprobe_multi or uprobe_session link over `cnt` file offsets of `path` for process pid.
  * `ret_probe`: the probes are on return instead of entry. `semaphores`: for each probe the file
  * offset of its semaphore, or 0; NULL: no probe has one. While a probe is in place, the kernel adds
- * 1 to its semaphore, a 16-bit number in the memory of the process. libbpf has these calls only
- * since 1.3 and 1.6, and Debian 12 has libbpf 1.1. A descriptor, or negative errno. Source: struct
- * bpf_attr of linux/bpf.h. */
+ * 1 to its semaphore, a 16-bit number in the memory of the process. memtrace makes the system call
+ * itself: libbpf has these links only since 1.3 and 1.6, and Debian 12 has libbpf 1.1. A
+ * descriptor, or negative errno. Source: struct bpf_attr of linux/bpf.h. */
 int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
 		      const uint64_t *offs, const uint64_t *cookies, const uint64_t *semaphores,
 		      uint32_t cnt, pid_t pid);

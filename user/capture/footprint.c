@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Computes how much memory of the kernel memtrace's tables will take, before they exist. The result
- * is what the kernel counts for them (`memlock` in the fdinfo of a map, since Linux 6.4). */
+/* Computes how much kernel memory the tables of memtrace will take, before these tables exist. The
+ * result equals the kernel's own count (`memlock` in the fdinfo of a map, since Linux 6.4). */
 #include <errno.h>
 
 #include "capture/internal.h"
@@ -9,7 +9,7 @@
 #define PER_CPU_BYTES	(64ULL << 20) /* memory of all processes' counters, on all CPUs together */
 #define LEAST_PROCESSES 64
 #define BUCKET		16 /* bytes of the kernel's struct bucket */
-#define ELEMENT		64 /* bytes of struct htab_elem, and of its link in a list of free ones */
+#define ELEMENT		64 /* bytes of struct htab_elem, and of its link in the free list */
 #define PAGE		4096
 
 static uint64_t whole(uint64_t bytes, uint64_t unit)

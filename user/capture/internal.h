@@ -34,7 +34,7 @@ struct capture_offset_list {
 	uint64_t semaphores[ABI_MAX_FUNCS]; /* file offsets; 0: none */
 	const struct alloc_point
 		*points[ABI_MAX_FUNCS]; /* NULL: no allocator's function, or a ret instruction */
-	bool essential[ABI_MAX_FUNCS];	/* if this probe cannot be placed, no probe may be */
+	bool essential[ABI_MAX_FUNCS];	/* if this probe cannot be placed, no probe may be placed */
 	uint32_t n;
 };
 
@@ -82,7 +82,7 @@ struct unwind_store {
 	size_t n_users;
 	size_t n_chunks, max_chunks; /* chunks of all tables */
 	uint64_t clock;		     /* advances by 1 when a table loses its last user */
-	uint32_t refused;	     /* number of files without room so far */
+	uint32_t refused;	     /* number of files so far whose table found no room */
 	struct unwind_part *parts;   /* ascending by key */
 	size_t n_parts;
 	/* Tables that are built but not in the kernel's array yet: number, descriptor and index in
@@ -115,7 +115,7 @@ struct capture {
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,
-		PLACE_OUT, /* it has a probe, which is out at the moment */
+		PLACE_OUT, /* the function has a probe, which is out at the moment */
 		PLACE_IN,
 	} everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
 	bool everywhere_out;
@@ -140,7 +140,7 @@ struct capture {
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
 /* Closes all links but the first n_links, the last one first. */
 void links__roll_back(struct capture *capture, size_t n_links);
-/* Chooses the links that fit all members. */
+/* A choice of links: those that fit all members. */
 struct link_choice {
 	pid_t pid; /* -1: all links, whatever the other members say */
 	enum capture_place_kind on;
@@ -164,8 +164,8 @@ int capture__read_table(struct capture *capture, const struct bpf_map *map,
 /* Deletes an entry of the table of live blocks, if it is there, and updates the table's filter. */
 void capture__delete_live(struct capture *capture, const struct abi_live_key *key);
 
-/* Puts the retired stacks that a drain's sites or calls name back into the kernel's table. Forgets
- * the other retired stacks. */
+/* Puts retired stacks back into the kernel's table if a site or a call of the drain names them.
+ * Forgets the other retired stacks. */
 void capture__put_back(struct capture *capture, const struct capture_drain *drain);
 
 /* Deletes all records from the kernel's tables. */

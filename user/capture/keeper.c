@@ -18,18 +18,19 @@
  * container, stands still as a whole.
  *
  * When memtrace dies, the keeper's share in the table keeps the descriptors open. So the keeper
- * ends, too, and its exit closes them. It does not start a helper to take out the probes: a SIGKILL
- * that is pending for the helper while it takes out a probe would leave the breakpoint in the
- * target (shield.c), and something may kill all of memtrace's processes one after the other (the
- * end of a container does). But no SIGKILL reaches a process that is already exiting. Therefore,
- * when memtrace dies, the keeper gets a signal that it survives, and exits by itself.
+ * ends, too, and its exit closes them. It does not start a helper to take out the probes. Something
+ * may kill all of memtrace's processes one after the other, as the end of a container does. If a
+ * SIGKILL were pending for the helper while it takes out a probe, the breakpoint would stay in the
+ * target (shield.c). But no SIGKILL reaches a process that is already exiting. Therefore, when
+ * memtrace dies, the keeper gets a signal that it survives, and exits by itself.
  *
  * An exit closes descriptors in the order of their numbers, memtrace's standard input and output
  * first. If one of them is a file on FUSE or on a network file system, its close may take for ever,
  * and the probes would stay. So helpers close the standard files before the exit. A helper that
- * hangs shares the table, so the table outlives the keeper. In that case the keeper forks a process
- * with a copy of the table, in which the files that hang are missing, and closes the probes in the
- * shared table. The forked process ends after the keeper, and its exit takes the probes out. */
+ * hangs shares the table, so the table outlives the keeper. In that case the keeper forks a
+ * process. This process has a copy of the table, without the files that hang. The keeper then
+ * closes the probes in the shared table. The forked process ends after the keeper, and its exit
+ * takes the probes out. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
-#define STD_MS	   50 /* after so long, the close of a standard file counts as hanging */
+#define STD_MS	   50 /* after this time, the close of a standard file counts as hanging */
 #define SLOTS	   65536
 #define STACK_SIZE (64 * 1024)
 
@@ -162,7 +163,7 @@ static bool std_files_hang(void)
 	return hang;
 }
 
-/* Makes sure, when memtrace is dead, that an exit closes the probes. */
+/* Makes sure that an exit closes the probes. Called when memtrace is dead. */
 static void leave_to_exit(struct shared *s)
 {
 	pid_t keeper = getpid(), pid;
@@ -194,7 +195,8 @@ static int keep(void *arg)
 
 	setsid(); /* Ctrl-C and Ctrl-Z do not reach the keeper */
 	prctl(PR_SET_NAME, "mt-keeper");
-	setpriority(PRIO_PROCESS, 0, -20); /* enough, as the keeper is alone in its session */
+	setpriority(PRIO_PROCESS, 0, -20); /* a nice value is enough, because the keeper is alone in
+					    * its session */
 	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
 	/* When the parent ends, the keeper gets SIGCONT. All signals are blocked, so SIGCONT only
@@ -213,7 +215,7 @@ static int keep(void *arg)
 			withdraw(k, WATCHING);
 	}
 	/* When memtrace is dead, the end of this process closes all descriptors, because it is the
-	 * last that uses the table. */
+	 * last process that uses the table. */
 	if (getppid() == k->parent) {
 		withdraw(k, WITHDRAWN);
 		withdraw(k, WATCHING);

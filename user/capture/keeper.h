@@ -16,11 +16,11 @@ int keeper__new(bool in_turn, struct keeper **ret);
 /* Closes all descriptors that are still held, ends the keeper and waits for its end. */
 void keeper__free(struct keeper *keeper);
 
-/* Gives the descriptor of a probe to the keeper, which closes it from now on. Returns its slot; or
- * -ENOSPC, and the caller still owns the descriptor. */
+/* Gives the descriptor of a probe to the keeper, which closes it unless keeper__take() takes it
+ * back. Returns its slot; or -ENOSPC, and the caller still owns the descriptor. */
 int keeper__hold(struct keeper *keeper, int fd, uint32_t rank);
 /* Takes the descriptor in the slot back and returns it: the caller closes it. -1: the keeper has
- * taken it to close it. The slot is free afterwards. */
+ * taken the descriptor out, and closes it. The slot is free afterwards. */
 int keeper__take(struct keeper *keeper, int slot);
 
 /* Sends a beat, which says that memtrace works. The time between beats must be shorter than the
@@ -30,8 +30,8 @@ void keeper__beat(struct keeper *keeper);
  * (at first): for ever. */
 void keeper__set_patience(struct keeper *keeper, unsigned patience_ms);
 
-/* Returns when the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not. After that it
- * withdraws new probes as well, until keeper__resume(). */
+/* Returns the time when the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not withdraw
+ * them. After that it withdraws new probes as well, until keeper__resume(). */
 uint64_t keeper__withdrawn_ns(const struct keeper *keeper);
 /* Waits until all withdrawn probes are closed (perf events: 100 ms each). New probes stay in place
  * from now on. */

@@ -65,12 +65,12 @@ void links__close(struct capture *c, const struct link_choice *choice)
 }
 
 /* Closes the chosen links one after the other. Perf events cannot be closed side by side, even by
- * several processes, because the kernel waits for all CPUs under one lock, some 100 ms for each
- * event. When a link is closed, its breakpoint loses the program at once. But the breakpoint stays
- * until its event is closed, and meanwhile calls are trapped and not counted. (When links were
- * closed side by side, malloc's breakpoint stood for 1.7 s after its program had gone.) So one
- * helper closes each event together with its link, beginning with the functions that are called
- * most. */
+ * several processes. For each event the kernel waits some 100 ms for all CPUs, and meanwhile holds
+ * a lock that all events share. When a link is closed, its breakpoint loses the program at once.
+ * But the breakpoint stays until its event is closed, and meanwhile calls are trapped and not
+ * counted. (When links were closed side by side, malloc's breakpoint stood for 1.7 s after its
+ * program had gone.) So one helper closes each event together with its link, beginning with the
+ * functions that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
 	size_t kept = 0, n = 0, n_fds = 0; /* n: number of entries in `going`, some dozens */

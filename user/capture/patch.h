@@ -30,8 +30,8 @@ struct code_place {
 struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t off);
 
 /* Finds one of n places that process pid has changed in any mapping of the file. `maps`: the
- * process's address space. 1, and *ret is the index of the place; 0: no change was found;
- * -ETIMEDOUT: the memory could not be read now, so the answer is unknown. A breakpoint of a
+ * process's address space. Returns 1, and sets *ret to the index of the place; 0: no change was
+ * found; -ETIMEDOUT: the memory could not be read now, so the answer is unknown. A breakpoint of a
  * debugger or a tracer is no change. */
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret);

@@ -50,7 +50,7 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 /* --- allocators --- */
 
 /* A program to put on a list's instructions. A group with two programs places the return probe
- * first: no call may be seen to enter but not to leave. */
+ * first: if the entry of a call is seen, its return must be seen, too. */
 struct placement {
 	struct bpf_program *prog;
 	enum probe_kind kind; /* only matters for uprobe_multi links */
@@ -263,9 +263,9 @@ int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, con
 	return 0;
 }
 
-/* Frees the places in the kernel's tables of released objects whose last link is gone. If a
- * function's place were free earlier, a hit of its old probe would count for the next function that
- * gets the place. */
+/* Frees the places that released objects have in the kernel's tables, if an object's last link is
+ * gone. If a function's place were free earlier, a hit of its old probe would count for the next
+ * function that gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -528,7 +528,8 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	c->everywhere_out = c->everywhere_out && pid;
 	for (size_t i = 0; i < allocators->n_attached && !rc; i++) {
 		rc = attach_one(c, allocators->list[i], pid, true, err);
-		if (rc == -EOPNOTSUPP) /* it stays out; capture__refusals() reports it */
+		if (rc == -EOPNOTSUPP) /* the allocator stays without probes; capture__refusals()
+					* reports this */
 			rc = 0;
 	}
 	if (rc)
@@ -561,7 +562,7 @@ static int place_region_points(const struct attach_regions *a)
 	if (c->kind == PROBE_SESSION)
 		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false, a->path,
 				    offs, cookies, NULL, n, a->pid);
-	/* The return first: no call may be seen to enter but not to leave. */
+	/* The return first: if the entry of a call is seen, its return must be seen, too. */
 	if (c->kind == PROBE_MULTI) {
 		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
 				  cookies, NULL, n, a->pid);

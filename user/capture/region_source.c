@@ -87,8 +87,8 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
-/* Examines one file. 1: the search ends, because the file is the C library, or shows that only the
- * system calls will do; 0: the search goes on; negative errno. */
+/* Examines one file. 1: the search ends, because the file is the C library, or shows that the calls
+ * can be seen only at the system calls; 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
@@ -170,9 +170,9 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* If the process has no list of its files, or not yet, all mapped files are searched. While
-	 * the process is `loading`, the C library may be among them. Else they only tell why the
-	 * system calls are needed. */
+	/* If the process has no list of its files, or has none yet, all mapped files are searched.
+	 * While the process is `loading`, the C library may be among them. Else the files only tell
+	 * why the system calls are needed. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

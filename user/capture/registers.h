@@ -15,9 +15,10 @@ struct abi_registers;
 int registers__new(pid_t pid, struct registers **ret);
 void registers__free(struct registers *registers);
 
-/* Calls fn once for each thread, with the thread's registers when it last entered the kernel. For a
- * thread that waits, these are its present registers. Stops when fn returns something other than 0,
- * and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative errno. */
+/* Calls fn once for each thread, with the registers that the thread had when it last entered the
+ * kernel. For a thread that waits, these are its present registers. Stops when fn returns something
+ * other than 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative
+ * errno. */
 int registers__read(struct registers *registers,
 		    int (*fn)(void *ctx, const struct abi_registers *thread), void *ctx);
 

@@ -45,7 +45,8 @@ static void drop(const struct bpf_map *map, const void *key)
 }
 
 /* Drops threads and calls under way. The keys of these tables do not name the process, and another
- * process may have the tid by now. So the process in the present value is checked. */
+ * process may have the tid by now. So an entry's present value is read, and the process in it is
+ * checked. */
 static void drop_of_threads(struct capture *c, const struct capture_drain *drain,
 			    const struct gone *gone)
 {

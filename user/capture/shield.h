@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Places probes and takes them out so that a SIGKILL for memtrace in the middle leaves nothing
- * behind. */
+/* Places probes and takes them out. A SIGKILL for memtrace in the middle of this work leaves
+ * nothing behind. */
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
@@ -12,10 +12,10 @@
  * the helper's end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* Closes n descriptors in a helper as of shield__run(), many at a time. Closing one link takes some
- * 45 ms, in which the kernel waits until all CPUs have left the probe's program. The kernel can
- * wait for many links at the same time, but not for perf events, which are closed under one
- * lock. */
+/* Closes n descriptors in a helper like that of shield__run(), many at a time. Closing one link
+ * takes some 45 ms, in which the kernel waits until all CPUs have left the probe's program. The
+ * kernel can wait for many links at the same time, but not for perf events, which are closed under
+ * one lock. */
 void shield__close(const int *fds, size_t n);
 
 /* Begins to close n descriptors in a helper, one after the other in this order, and does not wait.

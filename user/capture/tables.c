@@ -338,8 +338,8 @@ void capture__borrowers(struct capture *c,
 	int fd = bpf_map__fd(c->skel->maps.borrowers);
 	uint32_t pid, next, *from = NULL;
 
-	/* if a key is deleted meanwhile, the kernel starts again at the first key: the bound ends
-	 * the loop */
+	/* if a key is deleted meanwhile, the kernel starts again at the first key: the limit of
+	 * steps ends the loop */
 	for (int i = 0; i < 2 * ABI_MAX_BORROWERS; i++) {
 		struct abi_borrower borrower;
 		bool last;

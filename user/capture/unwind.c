@@ -29,7 +29,7 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 
 #define UNUSED_START (1ULL << 62) /* above every address: the search among mappings ends there */
 
-/* What is known of the table of one binary. */
+/* What memtrace notes about the table of one binary. */
 struct unwind_entry {
 	bool tried;	   /* the table was built once: n_chunks and base are known */
 	uint32_t n_chunks; /* chunks of the table; 0: the file has no table */
@@ -48,8 +48,8 @@ struct unwind_user {
 	size_t n;
 };
 
-/* Tells the kernel side which table belongs to a part of a file. It needs this when a process has
- * just mapped that part. */
+/* Tells the kernel side which table belongs to a part of a file. The kernel side needs this when a
+ * process has just mapped that part. */
 struct unwind_part {
 	struct abi_file_part key;
 	struct abi_file_table table;

@@ -16,9 +16,10 @@
 
 #define UNWANTED_NS 20000000
 
-/* Each CPU's buffer has BUFFER_PAGES pages, a power of two. On a machine of many CPUs it has fewer,
- * so that all buffers together take at most MAX_BYTES, but never fewer than LEAST_PAGES. A record
- * has about 100 bytes, and the records of the whole machine come here. */
+/* Each CPU's buffer has BUFFER_PAGES pages, a power of two. On a machine of many CPUs each buffer
+ * has fewer pages, so that all buffers together take at most MAX_BYTES. But no buffer has fewer
+ * than LEAST_PAGES. A record has about 100 bytes, and the buffers get the records of the whole
+ * machine. */
 #define BUFFER_PAGES 128
 #define LEAST_PAGES  8
 #define MAX_BYTES    (32 << 20)
@@ -233,8 +234,8 @@ void watch__read(struct watch *w)
 	perf_buffer__consume(w->buffer);
 }
 
-/* Is the record wanted? Records of the whole machine come here. The two kinds of records that name
- * a process begin alike. */
+/* Is the record wanted? The buffers get the records of the whole machine. The two kinds of records
+ * that name a process begin alike. */
 static bool is_wanted(const struct watch *w, const struct perf_event_header *header)
 {
 	if (header->type != PERF_RECORD_MMAP2 && header->type != PERF_RECORD_COMM)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* News of processes, which the kernel reports at once: the files that they map as code, and their
  * execs. perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With
- * these records, memtrace can name the code of a process that maps it and ends a moment later. */
+ * these records, memtrace can name a process's code even if the process ends a moment after it has
+ * mapped the code. */
 #ifndef MEMTRACE_CAPTURE_WATCH_H
 #define MEMTRACE_CAPTURE_WATCH_H
 
@@ -37,15 +38,15 @@ int watch__fd(const struct watch *watch);
 
 /* Memory of the buffers in the kernel, bytes. */
 uint64_t watch__bytes(const struct watch *watch);
-/* Memory that the buffers will take on a machine of so many CPUs. The more CPUs, the smaller each
+/* Memory that the buffers will take on a machine of `cpus` CPUs. The more CPUs, the smaller each
  * buffer. */
 uint64_t watch__bytes_for(int cpus);
 
 /* Takes all records out of the kernel's buffers. */
 void watch__read(struct watch *watch);
-/* Calls the handlers for the records that have been read. memtrace may learn of a new process later
- * than the first mappings of the process are reported. So news that is not wanted yet is kept for
- * later calls, for 20 ms. */
+/* Calls the handlers for the records that have been read. The kernel may report the first mappings
+ * of a new process before memtrace learns of the process. So news that is not wanted yet is kept
+ * for later calls, for 20 ms. */
 void watch__deliver(struct watch *watch);
 
 #endif
