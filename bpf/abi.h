@@ -50,11 +50,11 @@
 	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
 	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
 	X(TRANSFERS_FULL, "thread_pairs_full",                                                     \
-	  "not recorded which thread freed a block of which thread")                               \
+	  "birth or free of a block not recorded for its pair of threads (owner, freer)")          \
 	X(POOLED, "pooled_lost",                                                                   \
-	  "block not recorded as its pool's: it seems to live on when the pool ends")              \
+	  "block not recorded as a block of its pool: it seems live after the pool's end")         \
 	X(REGION_CALLS, "region_calls_lost",                                                       \
-	  "call of mmap, munmap, mremap or brk that found no room")
+	  "call of mmap, munmap, mremap or brk not recorded: no room for it")
 
 enum abi_lost {
 #define X(id, name, text) LOST_##id,

@@ -178,11 +178,13 @@ static void put_page(const char *directory, const struct command *command)
 	fputs(".SH EXIT STATUS\n", page.to);
 	put_text(command->status
 			 ? command->status
-			 : "0: all is well. 1: it failed, standard error says why. 2: wrong use.",
+			 : "0: all is well. 1: the command failed, and standard error says why. 2: "
+			   "wrong usage.",
 		 page.to);
 	if (command__has_options(command, OPTIONS_DEBUG)) {
 		fputs(".SH DEBUGGING\n"
-		      "For work on memtrace itself: these may change or go without notice.\n",
+		      "Options for work on memtrace itself, which may change or be removed without "
+		      "notice.\n",
 		      page.to);
 		page.debug = true;
 		command__each_option(command, put_option, &page);

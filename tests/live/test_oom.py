@@ -193,7 +193,8 @@ def without_victims_nothing_is_written():
         expect_equal(os.listdir(directory), [], "files")
         expect_equal(result.out, "", "output")
         expect_words(result.err,
-                     "no traced process was killed because of memory in .* s: nothing is written")
+                     "in .* s no traced process was killed because memory was short: "
+                     "nothing is written")
     expect_equal(memtrace("--on-oom", "--json", "-p", os.getpid()).status, 2,
                  "status of a wrong use")
 

@@ -80,7 +80,7 @@ def views_by_weight():
         refused(1, "only of what is live", "report", "--weight", "freed", files["collapsed"])
         refused(2, "works for the table of stacks", "report", "--weight", "freed",
                 "--tree", files["gz"])
-        refused(2, "either that or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
+        refused(2, "give --leaks or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
 
 
 @test(beside=True)

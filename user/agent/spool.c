@@ -96,8 +96,8 @@ static bool wait_for(int fd, double until_s)
 static int refuse(const char *path, int rc, struct error *err)
 {
 	return error__set(err, rc,
-			  "cannot use %s as spool: %s; it must be a directory that its owner, who "
-			  "runs memtrace, can write",
+			  "cannot use %s as spool: %s; it must be a directory of the user who runs "
+			  "memtrace, and that user must be able to write to it",
 			  path, strerror(-rc));
 }
 

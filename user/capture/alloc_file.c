@@ -488,8 +488,8 @@ static int add_copies(struct alloc_reader *r, const struct alloc_family *f)
 
 	if (!r->how.copies || !file->copy.usual)
 		snprintf(pool.why, sizeof(pool.why),
-			 "the copies are not probed with perf "
-			 "uprobes, or when probes are in all processes");
+			 "the copies are not probed with perf uprobes, or when all processes are "
+			 "probed");
 	else
 		rc = pymalloc__find(r->image, file->copy.usual, &r->how.meanwhile, &pool);
 	if (!rc && pool.n > ALLOC_MAX_NAMES) {

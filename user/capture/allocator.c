@@ -311,8 +311,8 @@ static void leave_pool_out(const struct search *s, const struct map_entry *entry
 	unseen->family = part->family;
 	unseen->file = entry->file;
 	snprintf(unseen->text, sizeof(unseen->text),
-		 "%s of %.200s is not probed where probes are in the code of all processes, "
-		 "because it is called too often. To count its blocks, name the process with -p",
+		 "%s of %.200s is called too often to be probed in all processes at once. To count "
+		 "its blocks, name the process with -p",
 		 part->family, entry->path);
 }
 
@@ -384,12 +384,12 @@ static void leave_requests_out(const struct search *s, const struct map_entry *e
 	unseen->family = part->family;
 	unseen->file = entry->file;
 	snprintf(unseen->text, sizeof(unseen->text),
-		 "%s of %.200s is not probed in a run with a limit%s. To count its blocks, use "
-		 "--max-overhead off",
+		 "%s of %.200s is not probed in a run with a limit of overhead%s. To count its "
+		 "blocks, use --max-overhead off",
 		 part->family, entry->path,
 		 part->slow ? " on this kernel, which is slow to remove its probes"
-			    : ", because all its blocks end with the request. What PHP keeps "
-			      "longer is from malloc, and is counted");
+			    : ", because all its blocks are freed at the end of the request. What "
+			      "PHP keeps longer is from malloc, and is counted");
 }
 
 /* Adds one allocator of a file, unless it is a pool that this run does not probe. 0 or negative

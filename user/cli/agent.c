@@ -126,20 +126,21 @@ TAKE_OPTION(rise_overhead)
 
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
-	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
-		"127.0.0.1:9178', or 'leaks'. Empty lines and lines that begin with # are ignored. "
-		"What follows on the command line overrides the file. At SIGHUP the file is read "
-		"again. If a line of it is refused, the previous configuration stays in force; "
-		"otherwise tracing begins anew."},
+	 .man = "Each line is the name of an option and, after an equals sign, its value, as in "
+		"'listen = 127.0.0.1:9178'. An option without a value is its name alone, as in "
+		"'leaks'. Empty lines and lines that begin with # are ignored. Options that follow "
+		"on the command line override the file. At SIGHUP the file is read again. If a "
+		"line of it is refused, the previous configuration stays in force; otherwise "
+		"tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
-	 .man = "HOST:PORT, or unix:PATH for a unix socket, such as unix:/run/memtrace/socket. "
-		"The socket's owner and group may use it. May be "
-		"given four times. An address that other hosts reach, such as 0.0.0.0:9178, needs "
-		"--tls-cert, --tls-key and --token-file."},
+	 .man = "HOST:PORT, or unix:PATH for a unix socket, such as unix:/run/memtrace/socket. The "
+		"socket's owner and group may use it. --listen may be given up to four times. An "
+		"address that other hosts reach, such as 0.0.0.0:9178, needs --tls-cert, --tls-key "
+		"and --token-file."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
-	 .help = "how often each process has a new profile",
-	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
+	 .help = "how often each process gets a new profile",
+	 .man = "1 to 86400. A process that has done nothing since its last profile gets no new "
 		"one. Where reading the kernel's tables takes long, profiles are made less often "
 		"than that."},
 	{"leaks", .flag = offsetof(struct agent_config, trace.leaks),
@@ -147,17 +148,19 @@ static const struct option_row agent_rows[] = {
 	 .man = "One sample per 64 KiB, unless -i is given."},
 	{"rise-overhead", .arg = "PCT", .by_default = "3", .take = take_rise_overhead,
 	 .help = "what windows may cost a process that begins to grow",
-	 .man = "A process in windows that surely grows gets more windows for ten minutes, four "
-		"processes at a time. They may take this share of its CPU time, and all processes "
-		"together still no more than --max-host-overhead. With off, no process gets more "
-		"windows. Where --max-overhead is given and this is not, no process costs more "
-		"than that: of the windows for all, one that begins to grow only gets more than "
-		"others."},
+	 .man = "A process that is traced in windows and surely grows gets more windows for ten "
+		"minutes. At most four processes have more windows at a time. The windows may then "
+		"take this share of the process's CPU time. All processes together still cost no "
+		"more than --max-host-overhead. With off, no process gets more windows. If "
+		"--max-overhead is given and this option is not, --max-overhead also limits the "
+		"cost of a process that grows: of the windows for all processes, it then only gets "
+		"more than others."},
 	{"spool", .arg = "DIR", .take = take_text, .to = offsetof(struct agent_config, spool),
 	 .help = "write profiles of processes that are killed or crash",
-	 .man = "Of those that the kernel kills because memory is short, and of those that SIGKILL "
-		"or a signal that dumps core ends: as DIR/TIME.NAME.PID.pb.gz, which 'memtrace "
-		"report' reads. At most 200 files, of 256 MiB together: the oldest go first."},
+	 .man = "Of processes that the kernel kills because memory is short, and of those that are "
+		"ended by SIGKILL or by a signal that dumps core. The files are "
+		"DIR/TIME.NAME.PID.pb.gz, which 'memtrace report' reads. DIR keeps at most 200 "
+		"files, of 256 MiB together: the oldest are deleted first."},
 	{},
 };
 
@@ -180,10 +183,9 @@ const struct command command_agent = {
 	.summary = "the service of a host: profiles and metrics over HTTP",
 	.usage = "agent [-p PID[,PID...]|-a|--comm NAME|...] [OPTIONS]",
 	.about = "Traces all processes of the host, or those that are selected, until it is told "
-		 "to end, and serves over HTTP what they hold: pages for people, profiles for "
-		 "pprof, jeprof and "
-		 "collectors, metrics for Prometheus. --leaks samples more closely, so that leaks "
-		 "are found sooner.",
+		 "to end. Serves over HTTP what they hold: pages for people, profiles for pprof, "
+		 "jeprof and collectors, metrics for Prometheus. --leaks samples more closely, so "
+		 "that leaks are found sooner.",
 	.groups = groups,
 	.status = "Exit status: 0, 1 (failed), 2 (usage).",
 	.stops = true,
@@ -544,8 +546,8 @@ static int trace(void *ctx, int alive)
 	if (config.spool && spool__open(&spool, config.spool, &err))
 		return fail(&err);
 	if (spool.is_slow)
-		complain("%s does not answer: until it does, up to %d profiles of processes that "
-			 "were killed wait, and further ones are lost",
+		complain("%s does not answer: up to %d profiles of killed processes wait until it "
+			 "does, and further ones are lost",
 			 config.spool, SPOOL_WAITING);
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

@@ -126,7 +126,7 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 			*next++ = '\0';
 		rc = read_line(line, &option);
 		if (rc == -EINVAL) {
-			complain("%s:%d: that is not an option with its value, such as "
+			complain("%s:%d: this line is not an option with its value, such as "
 				 "'listen = 127.0.0.1:9178'",
 				 path, number);
 			return EXIT_USAGE;

@@ -34,9 +34,8 @@ static void print_privileges(const char *missing)
 	}
 	puts("  yes  privileges");
 	if (!privileges__have(CAP_DAC_READ_SEARCH))
-		puts("  no   CAP_DAC_READ_SEARCH: of another user's process and its files is "
-		     "missing "
-		     "what only that user may read");
+		puts("  no   CAP_DAC_READ_SEARCH: memtrace cannot read what only another user may "
+		     "read of their processes and files");
 	if (!privileges__have(CAP_SYS_NICE))
 		puts("  no   CAP_SYS_NICE: on a busy machine targets wait longer while probes come "
 		     "and go");
@@ -73,8 +72,8 @@ static void print_kernel(const struct features *f, const char *missing, bool pri
 	if (privileged && f->tables)
 		puts("  yes  stacks by unwind tables (Linux 5.17): whole without frame pointers");
 	else if (privileged)
-		puts("  no   stacks by unwind tables (Linux 5.17): frame pointers only, which most "
-		     "distributions compile without");
+		puts("  no   stacks by unwind tables (Linux 5.17): stacks need frame pointers, "
+		     "which most distributions compile without");
 	if (!chosen)
 		puts("  No kind of probe works: nothing can be traced here.");
 }
@@ -97,14 +96,14 @@ static void print_hazards(const struct features *f)
 	else if (session)
 		puts("  - return probes touch only sampled calls here.");
 	else if (!f->kind[PROBE_MULTI] || !f->kind[PROBE_PERF])
-		puts("  - every allocating call goes through a return probe: unwinding out of "
-		     "malloc "
-		     "(from a signal handler that throws) can fail in the target meanwhile.");
+		puts("  - every allocating call goes through a return probe: while one is in "
+		     "place, unwinding out of malloc (from a signal handler that throws) can fail "
+		     "in the target.");
 	if (f->seccomp_kills)
-		puts("  - return probes are system calls here, and kill a process under a seccomp "
-		     "filter that does not know them (6.11 to 6.13 without the fix of early 2025; "
-		     "tried on a child of memtrace's own): memtrace uses none. It reads results at "
-		     "the ret instructions instead, which costs more.");
+		puts("  - return probes are system calls here, and a seccomp filter that does not "
+		     "know them kills the process (Linux 6.11 to 6.13 without the fix of early "
+		     "2025; tried on a child of memtrace's own). So memtrace uses no return "
+		     "probes: it reads results at the ret instructions, which costs more.");
 	if (f->shadow_stacks_kill)
 		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): "
 		     "if a traced process has one, memtrace uses no return probes.");
@@ -167,7 +166,8 @@ static void print_markers(const struct allocator *a, const struct session_plan *
 {
 	printf("  the program takes samples itself, and reports them by markers in %s\n",
 	       printable(a->path));
-	printf("  probes (%s), and what one report costs with it, without the walk of its stack:\n",
+	printf("  probes (%s), and what one report costs with a probe, without the walk of its "
+	       "stack:\n",
 	       probe_kind__name(plan->kind));
 	for (size_t i = 0; i < a->n_points; i++) {
 		const struct alloc_point *p = &a->points[i];
@@ -196,7 +196,8 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 	else if (alloc_family__is_pool(a->family) && !alloc_family__is_language(a->family))
 		printf("  probed only where nothing limits tracing: --max-overhead off, -i 1, or "
 		       "memtrace -- COMMAND\n");
-	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan->kind));
+	printf("  probes (%s), and what one call costs with a probe:\n",
+	       probe_kind__name(plan->kind));
 	if (copied) {
 		print_copies(a, plan, false);
 		print_copies(a, plan, true);
@@ -229,7 +230,7 @@ static void print_regions(const struct session_plan *plan)
 		printf("  regions (--what regions): at mmap, munmap, mremap and brk of %s\n",
 		       printable(plan->regions->path));
 	if (!plan->regions_calibrated)
-		puts("    what that costs could not be measured");
+		puts("    the cost of tracing regions could not be measured");
 	else if (plan->regions->syscalls)
 		printf("    such a call takes %.0f ns longer, any other system call of the machine "
 		       "%.0f ns\n",
@@ -266,7 +267,8 @@ static int print_named(pid_t pid, const struct alloc_options *named, struct allo
 			printf("found in %s\n", printable(entry->path));
 			list[capture->n_extra++] = *extra;
 		} else if (rc == -ENXIO) {
-			printf("%s: it will be probed when it comes\n", printable(err.text));
+			printf("%s: the function will be probed when the file is mapped\n",
+			       printable(err.text));
 		} else {
 			printf("NOT FOUND: %s\n", printable(err.text));
 			status = EXIT_FAILED;
@@ -327,13 +329,14 @@ TAKE_OPTION(function)
 
 static const struct option_row rows[] = {
 	{"alloc", .arg = "FILE:FUNCTION(size=N)->ret", .take = take_function,
-	 .help = "a function of your own allocator, as for record: is it there, and where?",
-	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
-	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function, .help = "one that frees",
-	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
+	 .help = "look for a function of your own allocator, named as for record",
+	 .man = "memtrace(1) explains how to write it. Needs a PID. May be given several times."},
+	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
+	 .help = "a function that frees",
+	 .man = "memtrace(1) explains how to write it. Needs a PID. May be given several times."},
 	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
-	 .help = "one that frees all blocks of a pool",
-	 .man = "memtrace(1) tells how it is written. Needs a PID. May be given several times."},
+	 .help = "a function that frees all blocks of a pool",
+	 .man = "memtrace(1) explains how to write it. Needs a PID. May be given several times."},
 	{},
 };
 
@@ -344,12 +347,10 @@ const struct command command_check = {
 	.run = cmd_check,
 	.summary = "what this kernel offers, and what tracing a process would do",
 	.usage = "check [OPTIONS] [PID]",
-	.about = "Says what this kernel offers for tracing and which of its known hazards apply; "
-		 "for a "
-		 "PID also which allocator the process uses, where each probe would sit and what a"
-		 " call "
-		 "would cost there, measured on a child of memtrace's own. Changes nothing in any "
-		 "process.",
+	.about = "Says what this kernel offers for tracing and which known hazards it has. For a "
+		 "PID it also says which allocator the process uses, where each probe would sit "
+		 "and what a call would cost there, measured on a child of memtrace's own. Changes "
+		 "nothing in any process.",
 	.groups = groups,
 };
 

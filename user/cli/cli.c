@@ -131,7 +131,7 @@ int end_output(int status)
 	if (fflush(stdout))
 		complain("cannot write to standard output: %s", strerror(errno));
 	else if (ferror(stdout)) /* the reason is not known any more */
-		complain("cannot write all of it to standard output");
+		complain("cannot write all of the output to standard output");
 	else
 		return 0;
 	return EXIT_FAILED;

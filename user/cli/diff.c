@@ -93,8 +93,8 @@ TAKE_OPTION(measure)
 /* clang-format off: laid out by hand, each row reads like a sentence */
 static const struct option_row compare_rows[] = {
 	{"per-process", .flag = offsetof(struct diff_config, per_process),
-	 .help = "the files are of replicas, one of each: which one has more, and where",
-	 .man = "Three files or more. It tells the process that has more than the others, and in "
+	 .help = "the files are of replicas, one of each: which replica has more, and where",
+	 .man = "Needs three files or more. Says which process has more than the others, and in "
 		"which stack."},
 	{"by", .arg = "MEASURE", .values = "live growth", .take = take_measure,
 	 .help = "live or growth (default: what the profiles allow)",
@@ -109,8 +109,8 @@ static const struct option_row fetch_rows[] = {
 	 .man = "Nobody but its owner and group may read it."},
 	{"cacert", .arg = "FILE", .take = take_text,
 	 .to = offsetof(struct diff_config, fetching.cacert),
-	 .help = "who certifies the hosts of https URLs: certificates, PEM",
-	 .man = "By default those of the system."},
+	 .help = "certificates of the authorities for https URLs, PEM",
+	 .man = "By default those of the system are used."},
 	{},
 };
 
@@ -122,7 +122,7 @@ static const struct option_row output_rows[] = {
 	 .take = take_rows,
 	 .to = offsetof(struct diff_config, table.top),
 	 .help = "rows of the table",
-	 .man = "What the other stacks add is told in a line."},
+	 .man = "A line below says how many stacks are left out, and what they add."},
 	{"hide-runtime", HIDE_RUNTIME(struct diff_config, table.show_runtime)},
 	{.name = "format",
 	 .letter = 'f',
@@ -161,13 +161,13 @@ const struct command command_diff = {
 	.usage = "diff [OPTIONS] OLD NEW\n"
 		 "diff [OPTIONS] OLDEST ... NEWEST\n"
 		 "diff --per-process [OPTIONS] ONE ANOTHER THIRD...",
-	.about = "What has grown, by stack, with its 95 % interval, and whether it is more than "
-		 "chance: two sampled profiles differ in any case. FILEs are what memtrace report "
-		 "reads, or URLs of memtrace agent's profiles. Stacks are matched by build-id and "
-		 "offset, or else by their functions' names, so that profiles of other processes, "
-		 "hosts and versions are comparable. Of more than two the trend of each stack is "
-		 "told.",
-	.man = "A URL begins with http:// or https://, or is unix:SOCKET:PATH, as "
+	.about = "Says what has grown, by stack, with its 95 % interval, and whether the growth is "
+		 "more than chance: two sampled profiles always differ. The files are those that "
+		 "memtrace report reads, or URLs of memtrace agent's profiles. Stacks are matched "
+		 "by build-id and offset, or else by their functions' names, so that profiles of "
+		 "other processes, hosts and versions are comparable. With more than two profiles, "
+		 "the trend of each stack is shown.",
+	.man = "A URL begins with http:// or https://, or is unix:SOCKET:PATH, such as "
 	       "unix:/run/memtrace/socket:/pid/4711/debug/pprof/heap. curl fetches it, without "
 	       "privileges, within 30 seconds.",
 	.groups = groups,

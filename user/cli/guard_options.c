@@ -7,14 +7,14 @@
 const struct option_row guard_rows[] = {
 	{"tls-cert", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, cert),
 	 .help = "serve over TLS: the certificate, PEM",
-	 .man = "With the certificates that lead to its issuer, if there are any. All addresses "
-		"but unix sockets are served over TLS then. An address that other hosts reach "
-		"needs --tls-cert, --tls-key and --token-file."},
+	 .man = "The file also holds the certificates that lead to the issuer, if there are any. "
+		"All addresses except unix sockets are then served over TLS. An address that other "
+		"hosts reach needs --tls-cert, --tls-key and --token-file."},
 	{"tls-key", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, key),
 	 .help = "the private key of that certificate, PEM",
-	 .man = "Not encrypted, and nobody but its owner and group may read it. Like the "
-		"certificate and the token, it is read at the start and at each reload, with "
-		"privileges."},
+	 .man = "The key must not be encrypted, and nobody but the file's owner and group may read "
+		"it. Like the certificate and the token, it is read at the start and at each "
+		"reload, with privileges."},
 	{"token-file", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, token),
 	 .help = "answer only requests that have the bearer token in this file",
 	 .man = "One line of at least 16 letters, digits and -._~+/=. Nobody but the file's owner "

@@ -67,8 +67,8 @@ static const struct option_row what_rows[] = {
 	 .take = take_text,
 	 .to = offsetof(struct heap_config, file),
 	 .help = "the same without tracing: by the samples in this .pb.gz of record --heap",
-	 .man = "The profile has to be one of this process. Of its sampled blocks, those are used "
-		"that are still in the heap."},
+	 .man = "The profile has to be of this process. Of its sampled blocks, only those that are "
+		"still in the heap are used."},
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",
@@ -99,17 +99,16 @@ static const struct option_row output_rows[] = {
 	 .values = "collapsed pprof svg",
 	 .take = take_format,
 	 .help = "the blocks as stacks: collapsed, pprof or svg",
-	 .man = "All blocks by place (in use or free), C++ class and size. With --stacks or "
-		"--profile: blocks in use by the functions that probably made them, and those of "
-		"which nothing is known."},
+	 .man = "All blocks, by place (in use or free), C++ class and size. With --stacks or "
+		"--profile: only blocks in use, each under the functions that probably made it, or "
+		"under unknown."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
 	 .take = take_text,
 	 .to = offsetof(struct heap_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "What is written: tables, with --json the object, with -f the stacks in that "
-		"format."},
+	 .man = "Writes the tables, with --json the object, with -f the stacks in that format."},
 	{},
 };
 

@@ -20,9 +20,9 @@ TAKE_OPTION_HEAD(scan_pace);
 #define SCAN_PACE(config, member)                                                                  \
 	.arg = "PCT", .take = take_scan_pace, .to = offsetof(config, member),                      \
 	.help = "share of one CPU that reading may take, or off",                                  \
-	.man = "Per cent. With 10, the reading may take ten times as long. Without this "          \
-	       "option, reading takes at most a fifth of a CPU that others need, and all of an "   \
-	       "idle one. off: all that can be had. Tracing has the limits of record in any case."
+	.man = "Per cent. With 10, the reading may last ten times as long. Without this option, "  \
+	       "reading takes at most a fifth of a CPU that others need, and all of an idle "      \
+	       "one. off: no limit. Tracing has the limits of record in any case."
 
 struct heap_look_options {
 	bool origins; /* which functions made the blocks? */

@@ -53,7 +53,7 @@ static const struct option_row rows[] = {
 	 .by_default = "10",
 	 .take = take_top,
 	 .help = "stacks at most",
-	 .man = "How many more there are is told."},
+	 .man = "A line below says how many more surely grow."},
 	{"hide-runtime", HIDE_RUNTIME(struct leaks_config, table.show_runtime)},
 	{"json", .flag = offsetof(struct leaks_config, json),
 	 .help = "an object for programs, with all stacks that grow",
@@ -78,12 +78,11 @@ const struct command command_leaks = {
 	.usage = "leaks [OPTIONS] FILE\n"
 		 "leaks [OPTIONS] OLDEST ... NEWEST",
 	.about =
-		"Which code leaks: stacks by evidence, each in a sentence with its numbers and "
-		"what "
-		"would confirm it, and how fast a leak could be without being seen. Of one "
-		"profile by "
-		"the growth that it tells (of a run of half a minute or more, by .pb.gz files), of "
-		"several by what has grown from the first to the last.",
+		"Says which code leaks: the stacks with the strongest evidence come first, each in "
+		"a sentence with its numbers and with what would confirm the leak. Also says how "
+		"fast a leak could be without being seen. One profile is judged by the growth that "
+		"it stores, as .pb.gz files of runs of half a minute or more do; several are "
+		"judged by what has grown from the first to the last.",
 	.groups = groups,
 };
 

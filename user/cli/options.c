@@ -34,7 +34,7 @@ static int take_version(void *config, const char *name, const struct option_row 
 
 static const struct option_row common_rows[] = {
 	{"help", .letter = 'h', .take = take_help, .help = "this list",
-	 .man = "The manual tells more of each option."},
+	 .man = "The manual says more about each option."},
 	{"version", .take = take_version, .help = "the version",
 	 .man = "A line: memtrace and the number."},
 	{},

@@ -50,8 +50,8 @@ TAKE_OPTION_HEAD(hide_runtime);
 	.arg = "no", .arg_optional = true, .by_default = "yes", .values = "yes no",                \
 	.take = take_hide_runtime, .to = offsetof(config, member),                                 \
 	.help = "stacks of tables begin with the program's own code",                              \
-	.man = "Frames of a language's runtime and its standard library before that are left "     \
-	       "out. no: stacks begin where memory is allocated, and all frames but the "          \
+	.man = "Frames of a language's runtime and standard library before that code are left "    \
+	       "out. With no, stacks begin where memory is allocated, and all frames but the "     \
 	       "allocator's are named. Files and JSON have all frames in either case."
 
 /* Where an option is described. Usual options are described everywhere. */

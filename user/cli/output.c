@@ -178,8 +178,8 @@ int open_view(struct profile_view *view, const struct profile *profile,
 	if (rc)
 		complain("%s: %s", name,
 			 rc == -EFBIG
-				 ? "its stacks, each for each of its threads, are longer than any "
-				   "profile's"
+				 ? "its stacks, written once for each of their threads, are longer "
+				   "than any profile's"
 				 : "out of memory");
 	return rc ? EXIT_FAILED : 0;
 }

@@ -129,13 +129,13 @@ const struct option_row push_rows[] = {
 	{"push-pyroscope", .arg = "URL", .take = take_push_pyroscope,
 	 .help = "send profiles to a Pyroscope",
 	 .man = "Each new profile is sent by POST to URL/ingest. The URL is that of the server, "
-		"as http://127.0.0.1:4040. This option, --push-pyroscope-rpc and --push-otlp may "
-		"be given four times together."},
+		"such as http://127.0.0.1:4040. This option, --push-pyroscope-rpc and --push-otlp "
+		"may be given up to four times together."},
 	{"push-otlp", .arg = "URL", .take = take_push_otlp,
 	 .help = "send profiles to a collector of OpenTelemetry",
 	 .man = "Each new profile is sent by POST to URL/v1development/profiles, as protobuf. The "
-		"URL is that of the collector, as http://127.0.0.1:4318."},
-	{"label", .arg = "NAME=VALUE", .take = take_label, .help = "a label of all that is sent",
+		"URL is that of the collector, such as http://127.0.0.1:4318."},
+	{"label", .arg = "NAME=VALUE", .take = take_label, .help = "a label of all pushed profiles",
 	 .man = "May be given up to 16 times. The label service_name=VALUE replaces the "
 		"process's name."},
 	{},
@@ -145,12 +145,12 @@ const struct option_row push_rare_rows[] = {
 	{"push-pyroscope-rpc", .arg = "URL", .take = take_push_pyroscope_rpc,
 	 .help = "send profiles to a Pyroscope by its push API",
 	 .man = "Each new profile is sent by POST to URL/push.v1.PusherService/Push, as protobuf. "
-		"The URL is that of the server, as http://127.0.0.1:4040."},
+		"The URL is that of the server, such as http://127.0.0.1:4040."},
 	{"push-tenant", .arg = "NAME", .take = take_push_tenant,
-	 .help = "tenant at the last receiver named before (X-Scope-OrgID)",
+	 .help = "tenant (X-Scope-OrgID) at the last receiver named before this option",
 	 .man = "1 to 150 letters, digits and !-_.*'()."},
 	{"push-token-file", .arg = "FILE", .take = take_push_token_file,
-	 .help = "file with the bearer token for the last receiver named before",
+	 .help = "file with the bearer token for the last receiver named before this option",
 	 .man = "One line. It is read at the start and at each reload, with privileges. A token "
 		"is sent over https only, or within the host."},
 	{},

@@ -123,8 +123,8 @@ static int show_victims(const struct record_config *c, struct session *s,
 		return record_write_tables(c, victims, n_victims);
 	session__status(s, &st);
 	if (!c->n_victims)
-		complain("no traced process was killed because of memory in %.1f s: nothing is "
-			 "written",
+		complain("in %.1f s no traced process was killed because memory was short: nothing "
+			 "is written",
 			 st.elapsed_s);
 	return 0;
 }

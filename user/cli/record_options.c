@@ -104,7 +104,7 @@ static const struct option_row output_rows[] = {
 	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap "
 		"and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
-	 .help = "a snapshot when live memory is higher than ever by 5 %",
+	 .help = "a snapshot when live memory exceeds its peak by 5 %",
 	 .man = "May be given with --every. Where making snapshots would take more than a tenth "
 		"of the time, some "
 		"are left out."},
@@ -121,8 +121,8 @@ static const struct option_row output_rows[] = {
 	 .man = "A last line counts the rows that are left out."},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",
 	 .take = take_sort, .help = "processes by growth, live or rss",
-	 .man = "Of the table of processes, with -a, --comm, -F and the like. Those that have "
-		"ended come last."},
+	 .man = "This is the order of the table of processes, which comes with -a, --comm, -F and "
+		"the like. Processes that have ended come last."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .flag = offsetof(struct record_config, quiet),
@@ -139,7 +139,8 @@ static const struct option_row output_rows[] = {
 static const struct option_row view_rows[] = {
 	{"churn", .flag = offsetof(struct record_config, churn),
 	 .help = "stacks by what they allocate per second",
-	 .man = "Memory that is freed again counts, too: how much that is, and how long it lived."},
+	 .man = "Memory that is freed again counts, too. The table says how much of it was freed, "
+		"and how long it lived."},
 	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
 	 .take = take_view, .help = "by live, objects, allocated, freed, growth or peak",
 	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes, the default), "
@@ -148,62 +149,61 @@ static const struct option_row view_rows[] = {
 		"highest moment: the "
 		"default of a COMMAND's table)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
-	 .help = "their first frame tells the thread, process or module",
-	 .man = "A module is a file, or a component of --modules. For collapsed and svg."},
+	 .help = "begin each stack with its thread, process or module",
+	 .man = "As its first frame, in collapsed and svg. A module is a file, or a component of "
+		"--modules."},
 	{"modules", .arg = "FILE", .take = take_modules,
-	 .help = "live memory by component, too, by that file's rules",
-	 .man = "A rule a line: a component, which may be a path; function, module (the mapped "
-		"file) or file (the "
-		"source file); and a POSIX extended regular expression that matches the name. A "
-		"stack is of the "
-		"component of the frame nearest to the allocation that a rule matches."},
+	 .help = "also: live memory by component, by that file's rules",
+	 .man = "Each line is a rule: a component, which may be a path; function, module (the "
+		"mapped file) or file (the source file); and a POSIX extended regular expression "
+		"that matches the name. Of a stack's frames that rules match, the one nearest to "
+		"the allocation gives the stack its component."},
 	{"threads", .flag = offsetof(struct record_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "By pools: threads whose names differ in numbers only. Of what is traced "
-		"continuously. --json has "
-		"each thread by itself."},
+	 .man = "Threads whose names differ only in numbers count as one pool. Only what is traced "
+		"continuously is counted. --json has each thread by itself."},
 	{"sites", .flag = offsetof(struct record_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
-	 .man = "Of what is traced continuously."},
+	 .man = "Only what is traced continuously is counted."},
 	{"lifetimes", .flag = offsetof(struct record_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
-	 .man = "In powers of ten from 10 us on. Of windows they are estimated."},
+	 .man = "In powers of ten from 10 us on. In windows, lifetimes are estimated."},
 	{"rss", .flag = offsetof(struct record_config, more.resident),
 	 .help = "what the resident set is made of",
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are "
-		"looked at, too, unless --what says otherwise. When the probes are out, a census "
-		"of the heap divides the allocator's own memory into free pages, free blocks "
-		"between blocks in use, and headers."},
+		"traced, too, unless --what says otherwise. When the probes are out, a census of "
+		"the heap divides the allocator's own memory into free pages, free blocks between "
+		"blocks in use, and headers."},
 	{},
 };
 
 static const struct option_row rare_rows[] = {
 	{"why", .flag = offsetof(struct record_config, why),
-	 .help = "with --leaks: who holds what grows, or is it lost",
+	 .help = "with --leaks: who holds what grows, or whether it is lost",
 	 .man = "After the run, when the probes are out, the process's memory is searched for "
 		"pointers to sampled blocks of the stacks that grow, as memtrace why does. That "
 		"takes some seconds. Needs the heap of glibc or jemalloc 5."},
 	{"heap", .flag = offsetof(struct record_config, trace.heap),
 	 .help = "what lies in the heap at the end, and which functions made it",
 	 .man = "After the run, when the probes are out, a census is made of the process's heap, "
-		"as memtrace heap --stacks does: blocks from before the run, too, are listed "
-		"under the functions whose sampled blocks they look like, and all others as "
-		"unknown. "
-		"Without -i the sampling interval is 512 bytes, or coarser to keep the limit "
+		"as memtrace heap --stacks does. Each block, even one from before the run, is "
+		"listed under the functions whose sampled blocks it looks like, or else as "
+		"unknown. Without -i the sampling interval is 512 bytes, or more to keep the limit "
 		"of cost; for a COMMAND it is 16 KiB. Needs the heap of glibc or jemalloc 5."},
 	{"on-oom", .flag = offsetof(struct record_config, trace.on_oom),
-	 .help = "only of what is killed because memory is short",
-	 .man = "When the kernel kills a process because memory is short, in its cgroup or at all, "
-		"the process's profile is written at once: PREFIX.PID.pb.gz without -f. "
-		"Everything else leaves no profile. Without -i the sampling interval is 16 KiB."},
+	 .help = "write profiles only of processes killed because memory is short",
+	 .man = "When the kernel kills a process because memory is short, in its cgroup or in the "
+		"whole machine, the process's profile is written at once: without -f as "
+		"PREFIX.PID.pb.gz. Other processes leave no profile. Without -i the sampling "
+		"interval is 16 KiB."},
 	{},
 };
 
 static const struct option_row debug_rows[] = {
 	{"debug-parts", .arg = "DIR", .take = take_parts,
-	 .help = "write the estimates once more without each part of the windows' model",
-	 .man = "As JSON: DIR/PART.json has the estimates without PART. For tests, which judge "
-		"what each part is worth."},
+	 .help = "for each part of the model of windows, write the estimates without that part",
+	 .man = "As JSON: DIR/PART.json has the estimates without PART. For tests, which judge how "
+		"much each part improves the estimates."},
 	{},
 };
 /* clang-format on */
@@ -232,10 +232,10 @@ const struct command command_record = {
 		 "[record] -a|--comm NAME|... [OPTIONS]\n"
 		 "[record] [OPTIONS] -- COMMAND ARGS...",
 	.about = "Profiles the heap of running processes, or of a command from its first "
-		 "allocation, until Ctrl-C, the end of -d or that of the processes.",
+		 "allocation. Ends at Ctrl-C, after the time of -d, or when the processes end.",
 	.man = "Writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed "
 	       "(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
-	       "report). SIGTERM ends it as Ctrl-C does.",
+	       "report). SIGTERM ends the run as Ctrl-C does.",
 	.groups = groups,
 	.status = "Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with "
 		  "a COMMAND that of the command, 128+N when signal N ended it.",
@@ -287,14 +287,14 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 				   "--by works for -f collapsed and -f svg: add one of them");
 	if (c->weight_given && c->trace.leaks)
 		return usage_error("record",
-				   "--leaks orders the table by growth: either that or --weight");
+				   "--leaks orders the table by growth: give --leaks or --weight");
 	if (c->sort_given && !c->trace.selection.given)
 		return usage_error("record",
 				   "--sort orders the table of processes, which comes with -a, "
 				   "--comm, -F and the like: a pid or a command has its own table");
 	if (c->sort_given && (c->json || c->quiet))
 		return usage_error("record",
-				   "--sort orders the table of processes: either that or %s",
+				   "--sort orders the table of processes: give --sort or %s",
 				   c->json ? "--json" : "--quiet");
 	if (c->churn && (c->trace.leaks || c->weight_given))
 		return usage_error("record", "--churn, --leaks and --weight are different tables: "

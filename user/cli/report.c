@@ -247,14 +247,14 @@ static int encode_with_modules(const void *what, struct sink *sink)
 static const char *lacking_for(const struct format *format, const struct profile *profile)
 {
 	if (format->needs_objects && profile->no_objects)
-		return "it says nothing of objects, and a heap profile is made of them";
+		return "it does not count objects, which a heap profile needs";
 	if (format->needs_objects && !profile->interval_bytes)
 		return "it does not say how it was sampled, without which a heap profile's "
 		       "numbers mean nothing";
 	for (size_t i = 0; i < profile->n_locations && format->needs_addresses; i++)
 		if (profile->locations[i].addr >= PROFILE_NO_ADDR)
-			return "it has names without addresses, of which a heap profile is made: "
-			       "-f symbolized";
+			return "it has names but no addresses, which a heap profile needs: use -f "
+			       "symbolized";
 	return NULL;
 }
 
@@ -311,7 +311,7 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 		complain("%s: it does not say %s: memtrace's own .pb.gz files do", c->path, what);
 	else if (!profile->own_version)
 		complain("%s: it does not say %s: an older memtrace wrote it, or another program "
-			 "wrote it again; record -f pprof does",
+			 "has rewritten it; record -f pprof does",
 			 c->path, what);
 	else
 		complain("%s: it does not say %s: record -f pprof%s does", c->path, what, how);
@@ -532,32 +532,35 @@ static const struct option_row view_rows[] = {
 		"replace the table's "
 		"rows."},
 	{"min-share", .arg = "PCT", .by_default = "1", .take = take_min_share,
-	 .help = "of a caller in the tree",
-	 .man = "Of the memory of all stacks. Callers with less are left out."},
+	 .help = "least share of a caller in the tree",
+	 .man = "Per cent of the memory of all stacks. Callers with less are left out."},
 	{"leaks", .flag = offsetof(struct report_config, table.leaks),
-	 .help = "stacks by growth, where the file tells it",
-	 .man = "memtrace's own .pb.gz files of runs that were long enough do: half a minute, or "
-		"three windows."},
+	 .help = "stacks by growth, if the file stores it",
+	 .man = "memtrace's own .pb.gz files store it if the run was long enough: half a minute, "
+		"or three windows."},
 	{"churn", .flag = offsetof(struct report_config, table.churn),
 	 .help = "stacks by what they allocate per second, and how long that lived",
-	 .man = "Memory that is freed again counts, too. The file has to tell what was allocated."},
+	 .man = "Memory that is freed again counts, too. The file has to store what was "
+		"allocated."},
 	{"threads", .flag = offsetof(struct report_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "Below the table, by pools: threads whose names differ in numbers only. Of what "
-		"was traced continuously; of windows who owns what is live."},
+	 .man = "Below the table. Threads whose names differ only in numbers count as one pool. "
+		"Only what was traced continuously is counted; a run in windows shows only who "
+		"owns what is live."},
 	{"sites", .flag = offsetof(struct report_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
-	 .man = "Below the table. Of what was traced continuously."},
+	 .man = "Below the table. Only what was traced continuously is counted."},
 	{"lifetimes", .flag = offsetof(struct report_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
-	 .man = "Below the table. In powers of ten from 10 us on. Of windows they are estimated."},
+	 .man = "Below the table. In powers of ten from 10 us on. In windows, lifetimes are "
+		"estimated."},
 	{"rss", .flag = offsetof(struct report_config, more.resident),
 	 .help = "what the resident set is made of",
 	 .man = "Printed below the table, as it was at the end of the run. Only files of record "
 		"--rss have it."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
-	 .man = "The rules are as of --modules in memtrace(1)."},
+	 .man = "memtrace(1) explains the rules, at --modules."},
 	{"weight", .arg = "WHAT", .by_default = "live",
 	 .values = "live objects allocated freed growth peak", .take = take_view,
 	 .help = "stacks by live, objects, allocated, freed, growth or peak",
@@ -565,10 +568,9 @@ static const struct option_row view_rows[] = {
 		"allocated and freed (bytes "
 		"of the run), growth (bytes per second), or peak (bytes at the highest moment)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
-	 .help = "their first frame tells the thread, process or module",
-	 .man = "For collapsed and svg. With --tree it is their last frame. A module is a file, "
-		"or a "
-		"component of --modules."},
+	 .help = "begin each stack with its thread, process or module",
+	 .man = "In collapsed and svg it is the first frame, with --tree the last one. A module is "
+		"a file, or a component of --modules."},
 	{},
 };
 
@@ -578,15 +580,16 @@ static const struct option_row filter_rows[] = {
 	 .man = "A POSIX extended regular expression, which any part of a name may match. If "
 		"given several times: "
 		"stacks that match one of them."},
-	{"ignore", .arg = "REGEX", .take = take_ignore, .help = "stacks without such a function",
+	{"ignore", .arg = "REGEX", .take = take_ignore,
+	 .help = "stacks with no function whose name matches",
 	 .man = "If given several times: stacks that match none of them."},
 	{"min-bytes", .arg = "BYTES", .take = take_min_bytes,
 	 .help = "stacks that hold at least that much", .man = "K, M and G are allowed."},
 	{"age", .arg = "[+|-]SECONDS", .take = take_age,
-	 .help = "what is older than that, or (-) younger",
-	 .man = "Of the ages that the file tells. The numbers are estimated."},
+	 .help = "memory that is older than that, or (-) younger",
+	 .man = "Only the ages that the file stores can be given. The numbers are estimated."},
 	{"thread", .arg = "NAME", .take = take_text, .to = offsetof(struct report_config, thread),
-	 .help = "what threads of that name allocated",
+	 .help = "memory that threads of that name allocated",
 	 .man = "If no thread has that name: threads whose names match it as a regular "
 		"expression."},
 	{},
@@ -618,7 +621,7 @@ static const struct option_row output_rows[] = {
 	 .take = take_text,
 	 .to = offsetof(struct report_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "In the format of -f, without which it is refused."},
+	 .man = "In the format of -f, which must be given, too."},
 	{},
 };
 /* clang-format on */
@@ -636,15 +639,11 @@ const struct command command_report = {
 	.summary = "look at a profile that was written earlier, by memtrace or others",
 	.usage = "report [OPTIONS] FILE",
 	.about = "Shows a profile that was written earlier: memtrace's own .pb.gz, with all that "
-		 "the "
-		 "run's table has, and its .heap and .collapsed files, which hold less; heap "
-		 "profiles "
-		 "that others wrote for pprof (Go's, for one), jemalloc's and gperftools'. FILE "
-		 "may be - "
-		 "for standard input. What it is is told by its content. A heap profile without "
-		 "names "
-		 "gets them from the files that its process had mapped, where these are still the "
-		 "same.",
+		 "the run's table has, and its .heap and .collapsed files, which hold less; heap "
+		 "profiles that others wrote for pprof (Go's, for one), jemalloc's and "
+		 "gperftools'. FILE may be - for standard input. The kind of a file is recognized "
+		 "by its content. A heap profile without names gets names from the files that its "
+		 "process had mapped, if these are still the same.",
 	.groups = groups,
 };
 

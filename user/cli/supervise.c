@@ -166,7 +166,7 @@ static int on_ended(struct supervisor *s, int status)
 	}
 	if (s->on_trial && exit_status && s->service->revert &&
 	    s->service->revert(s->service->ctx)) {
-		complain("no tracer starts with the new configuration: the one before is in force "
+		complain("no tracer starts with the new configuration: the earlier one is in force "
 			 "again");
 		s->on_trial = false;
 		s->start_at_s = now;

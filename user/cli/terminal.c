@@ -179,7 +179,7 @@ int terminal__open(struct error *err)
 		return error__set(err, -errno, "cannot ask the terminal: %s", strerror(errno));
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
-		return error__set(err, -ENOTTY, "the terminal cannot be made a screen");
+		return error__set(err, -ENOTTY, "the terminal cannot be used as a screen");
 	prepare_for_the_worst();
 	atexit(terminal__close);
 	cbreak();

@@ -63,10 +63,9 @@ TAKE_OPTION(delay)
 
 static const struct option_row delay_rows[] = {
 	{"delay", .arg = "SECONDS", .by_default = "1", .take = take_delay,
-	 .help = "how often the screen is made new",
-	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are made new "
-		"less often than "
-		"that."},
+	 .help = "how often the screen is updated",
+	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are updated "
+		"less often than that."},
 	{},
 };
 
@@ -89,10 +88,10 @@ const struct command command_top = {
 	.summary = "which stacks hold memory, live on the screen",
 	.usage = "top -p PID[,PID...] [OPTIONS]\n"
 		 "top -a|--comm NAME|... [OPTIONS]",
-	.about = "Shows which stacks hold memory, while it changes: by live bytes, by growth or by "
-		 "allocation rate, of one process, or of the one that is chosen among several. "
-		 "Keys: ? tells them, q quits. Files are written when w is pressed, or on SIGUSR1, "
-		 "as snapshots of record. --leaks begins with the stacks that grow.",
+	.about = "Shows live on the screen which stacks hold memory: by live bytes, by growth or "
+		 "by allocation rate, of one process, or of the one that is chosen among several. "
+		 "The key ? lists all keys, q quits. The key w, or SIGUSR1, writes files like the "
+		 "snapshots of record. --leaks begins with the stacks that grow.",
 	.groups = groups,
 	.status = "Exit status: 0, 1 (failed), 2 (usage).",
 	.stops = true,

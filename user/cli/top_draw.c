@@ -471,7 +471,7 @@ static int describe(const struct row *row, size_t width, struct text *text)
 		rc = put_words(text, width, "stack:   leaf first%s%s",
 			       site->complete	 ? ""
 			       : site->truncated ? ", cut at the limit (--max-frames)"
-						 : ", not to its start",
+						 : ", which ends before the outermost caller",
 			       site->allocators_own ? ", the allocator's own" : "");
 	for (uint32_t at = walk.location; !rc && (name = frame_walk__next(&walk));
 	     at = walk.location)
@@ -491,12 +491,10 @@ static const char *const help_lines[] = {
 	"q Ctrl-C        quit",
 	"",
 	"LIVE: allocated since the start and not freed (traced in windows: estimated from what "
-	"they show). GROWTH/s: by how "
-	"much that grows, from the start; what is sure to grow comes first. ALLOC/s: bytes "
-	"allocated a second, of the "
-	"last 10 to 20 seconds (traced in windows: since the start). The intervals cover the "
-	"truth in 95 of 100 "
-	"cases; none: the figure is exact, or its error is not known.",
+	"they show). GROWTH/s: by how much LIVE grows, since the start; what is sure to grow comes "
+	"first. ALLOC/s: bytes allocated a second, in the last 10 to 20 seconds (traced in "
+	"windows: since the start). The intervals cover the truth in 95 of 100 cases. A figure "
+	"without an interval is exact, or its error is not known.",
 };
 
 static int draw_help(size_t width, struct text *text)

@@ -363,37 +363,32 @@ const struct option_row trace_target_rows[] = {
 	 .letter = 'a',
 	 .take = take_selection,
 	 .help = "every process, also new ones",
-	 .man = "What is shown is a table of processes. record writes files of each where -o or "
-		"-f asks for them. So it "
-		"is with --comm, --exe, --user, --cgroup and --container; of these a process has "
-		"to fit all that are "
-		"given."},
+	 .man = "A table of processes is shown. record writes files of each process only if -o or "
+		"-f asks for them. The same holds for --comm, --exe, --user, --cgroup and "
+		"--container. If several of these are given, a process has to fit all of them."},
 	{"comm", .arg = "NAME", .take = take_selection,
 	 .help = "processes of that name, also new ones", .man = "May be given several times."},
 	{"exe", .arg = "GLOB", .take = take_selection,
 	 .help = "processes of that program, also new ones",
-	 .man = "The program's whole path has to match, as in '/usr/sbin/nginx*'. * stands for "
-		"any characters, ? for "
-		"one, [...] for one of these."},
+	 .man = "The program's whole path has to match, as in '/usr/sbin/nginx*'. * stands for any "
+		"characters, ? for one, [...] for one of those in the brackets."},
 	{"user", .arg = "USER", .take = take_selection,
 	 .help = "processes of that user, also new ones",
 	 .man = "A name or a number. May be given several times."},
 	{"cgroup", .arg = "PATH", .take = take_selection,
 	 .help = "processes in that cgroup, also new ones",
-	 .man = "Of version 2, with all below it. PATH is as /proc/PID/cgroup has it, "
-		"/system.slice/x.service, or "
-		"the name of its directory in /sys/fs/cgroup."},
+	 .man = "The cgroup of version 2, with all cgroups below it. PATH is its path in "
+		"/proc/PID/cgroup, such as /system.slice/x.service, or its directory in "
+		"/sys/fs/cgroup."},
 	{"container", .arg = "ID", .take = take_selection,
 	 .help = "processes in that container, also new ones",
-	 .man = "Docker's, podman's, Kubernetes' or LXC's. ID is at least 8 characters of the id "
-		"that its cgroup is "
-		"named by."},
+	 .man = "A container of Docker, podman, Kubernetes or LXC. ID is at least 8 characters of "
+		"the id in the name of the container's cgroup."},
 	{.name = "follow",
 	 .letter = 'F',
 	 .take = take_selection,
 	 .help = "children of traced processes, too",
-	 .man = "Those that are there and those to come, whatever they run. What is shown is a "
-		"table of processes."},
+	 .man = "Present and future children, whatever they run. A table of processes is shown."},
 	{"what", .arg = "LIST", .by_default = "heap", .values = "heap regions faults",
 	 .take = take_what, .help = "heap, regions (mmap, brk) or faults",
 	 .man = "Names, separated by commas. regions is memory that is taken by mmap and brk. "
@@ -421,11 +416,11 @@ const struct option_row trace_how_rows[] = {
 		"exact."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
-	 .man = "Per cent of the process's own CPU time, or of one core, if the process leaves "
-		"the core mostly idle. off: no limit. A process for which tracing costs more is "
-		"traced in random short windows. The default is 5 all the time, else 1 in "
-		"windows; there is no limit with -i 1 and for a COMMAND. With 5 there are more "
-		"windows, and answers come sooner."},
+	 .man = "Per cent of the process's own CPU time, or of one core, if the process leaves the "
+		"core mostly idle. off: no limit. A process for which tracing all the time costs "
+		"more is traced in random short windows. Without this option, tracing all the time "
+		"may cost 5, and windows may cost 1; there is no limit with -i 1 and for a "
+		"COMMAND. With 5 there are more windows, and answers come sooner."},
 	{},
 };
 
@@ -436,9 +431,9 @@ const struct option_row trace_output_rows[] = {
 	 .by_default = "memtrace",
 	 .take = take_output,
 	 .help = "of files; -: the table to stdout",
-	 .man = "With a directory's name and a slash: files in it. A COMMAND's table goes to "
-		"standard error, with - to "
-		"standard output. - may be given besides a prefix."},
+	 .man = "The name of a directory with a slash at its end puts the files into that "
+		"directory. A COMMAND's table goes to standard error, or with - to standard "
+		"output. - may be given besides a prefix."},
 	{.name = "format",
 	 .letter = 'f',
 	 .arg = "LIST",
@@ -452,8 +447,8 @@ const struct option_row trace_output_rows[] = {
 
 const struct option_row trace_view_rows[] = {
 	{"leaks", .flag = offsetof(struct trace_config, leaks), .help = "stacks by growth",
-	 .man = "Regions are looked at, too, and samples are closer (-i 64K), unless told "
-		"otherwise."},
+	 .man = "Regions are traced, too, unless --what says otherwise, and samples are closer "
+		"(64K), unless -i is given."},
 	{},
 };
 
@@ -462,14 +457,14 @@ const struct option_row trace_rare_rows[] = {
 	 .help = "share of the machine's CPU time that tracing many processes may cost",
 	 .man = "With -a, --comm and the like. off: no limit."},
 	{"alloc", .arg = "FILE:FUNCTION(size=N[*M])->ret", .take = take_function,
-	 .help = "a function that allocates, too",
+	 .help = "another function that allocates",
 	 .man = "For a pool of your own. FILE is a mapped file, or exe for the program. size=N: "
 		"argument N is the block's size. ->*N: the block's address is stored where "
 		"argument N points. ptr=N: the function is a realloc of the block in argument N. "
 		"pool=N: the block ends with the pool in argument N (--end). throws: an exception "
 		"may leave the function."},
 	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
-	 .help = "a function that frees, too",
+	 .help = "another function that frees",
 	 .man = "Argument N is the block that it frees. --alloc and --free may be given several "
 		"times."},
 	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
@@ -481,11 +476,10 @@ const struct option_row trace_rare_rows[] = {
 	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},
 	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
 	 .help = "read results at ret instructions; costs more",
-	 .man = "No call returns through a probe. It is the default on kernels whose return "
-		"probes would kill the "
-		"target."},
+	 .man = "No call returns through a probe. This is the default on kernels whose return "
+		"probes would kill the target."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
-	 .help = "samples of living blocks to hold",
+	 .help = "samples of live blocks to hold",
 	 .man = "For all processes together. If that is not enough, samples are dropped, and "
 		"figures say \"at "
 		"least\"."},
@@ -496,25 +490,23 @@ const struct option_row trace_rare_rows[] = {
 		"least\"."},
 	{"max-frames", .arg = "N", .by_default = "127", .take = take_max_frames,
 	 .help = "addresses per stack, at most 127",
-	 .man = "From the allocating function on, at least 2. Of a stack that is longer the "
-		"outermost callers are "
-		"missing."},
+	 .man = "From the allocating function on, at least 2. A longer stack lacks its outermost "
+		"callers."},
 	{"max-unwind", .arg = "BYTES", .by_default = "96M", .take = take_max_unwind,
 	 .help = "kernel memory for unwind tables",
-	 .man = "The unit may be K, M or G. The least is 64K. Stacks end in files whose tables "
-		"find no room; these are counted."},
+	 .man = "The unit may be K, M or G. The least is 64K. If there is no room for the table of "
+		"a file, stacks end in that file. Such files are counted."},
 	{"max-symbols", .arg = "BYTES", .by_default = "256M", .take = take_max_symbols,
 	 .help = "memory for symbol tables",
-	 .man = "K, M and G are allowed. Tables that were not used for longest make room, and are"
-		" read again when "
-		"they are needed."},
+	 .man = "K, M and G are allowed. The least recently used tables make room, and are read "
+		"again when they are needed."},
 	{"no-demangle", .flag = offsetof(struct trace_config, symbolize.raw_names),
 	 .help = "linkers' names instead of C++ and Rust ones",
 	 .man = "In the table and in all files: _ZN3foo3barEv for foo::bar()."},
 	{"no-inline", .flag = offsetof(struct trace_config, symbolize.no_lines),
 	 .help = "no inlined functions, files and lines",
-	 .man = "A frame is the function that the linker knows, without what debug information "
-		"tells of it."},
+	 .man = "Frames are the functions that the linker knows, without what debug information "
+		"would add."},
 	{},
 };
 

@@ -162,14 +162,14 @@ static const struct option_row what_rows[] = {
 	{.name = "addr",
 	 .arg = "HEX",
 	 .take = take_addr,
-	 .help = "who holds the block at this address; several times for several blocks",
+	 .help = "who holds the block at this address; may be given several times",
 	 .man = "With or without 0x. Any address within the block will do."},
 	{.name = "size",
 	 .arg = "BYTES",
 	 .take = take_size,
 	 .help = "who holds the blocks of this size",
 	 .man = "Blocks of the smallest usable size in the heap that is at least BYTES: what "
-		"malloc(BYTES) gives. Of up to 1,000 of them, evenly chosen, the paths are told."},
+		"malloc(BYTES) gives. Paths are shown for up to 1,000 of them, evenly chosen."},
 	{.name = "type",
 	 .arg = "REGEX",
 	 .take = take_type,
@@ -181,8 +181,8 @@ static const struct option_row what_rows[] = {
 	 .help = "who holds what these functions allocate: traces for 15 s first",
 	 .man = "A POSIX extended regular expression, which any part of a function's name in a "
 		"stack may match. The process is traced with the limits that record has by "
-		"default, and the probes are taken out. Then the sampled blocks that live are "
-		"searched for."},
+		"default, and the probes are taken out. Then memory is searched for pointers to "
+		"the sampled blocks that are still live."},
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",
@@ -200,23 +200,23 @@ static const struct option_row how_rows[] = {
 	 .by_default = "3",
 	 .take = take_scans,
 	 .help = "scans that must agree before a block is called lost",
-	 .man = "They begin half a second apart or more. Fewer than three call blocks lost whose "
-		"pointers move in a busy process."},
+	 .man = "They begin half a second apart or more. With fewer than three scans, blocks of a "
+		"busy process may be called lost because pointers to them move."},
 	{.name = "freeze",
 	 .arg = "MS",
 	 .arg_optional = true,
 	 .take = take_freeze,
 	 .help = "stop the process for one exact scan, 500 ms at most or for MS",
-	 .man = "Instead of several scans. How long it was stopped is printed. It goes on in any "
-		"case, also when memtrace is killed. If the scan takes longer than MS, there is no "
-		"result. Some system calls that threads wait in then fail with EINTR, such as "
-		"epoll_wait()."},
+	 .man = "Instead of several scans. How long the process was stopped is printed. It goes on "
+		"in any case, even if memtrace is killed. If the scan takes longer than MS, there "
+		"is no result. Because of the stop, some system calls in which threads wait, such "
+		"as epoll_wait(), fail with EINTR."},
 	{"max-overhead", SCAN_PACE(struct why_config, options.pace)},
 	{.name = "max-memory",
 	 .arg = "BYTES",
 	 .by_default = "2G",
 	 .take = take_max_memory,
-	 .help = "of the process that reads the heap",
+	 .help = "memory of the process that reads the heap",
 	 .man = "About 80 MB for each GB of heap, 150 MB with --addr or --size."},
 	{},
 };
@@ -229,7 +229,7 @@ static const struct option_row output_rows[] = {
 	 .take = take_rows,
 	 .to = offsetof(struct why_config, top),
 	 .help = "rows of each table at most",
-	 .man = "How many more there are is told."},
+	 .man = "A line below each says how many more there are."},
 	{"json", .flag = offsetof(struct why_config, json),
 	 .help = "an object for programs, with all rows", .man = "On one line."},
 	{.name = "format",
@@ -238,8 +238,8 @@ static const struct option_row output_rows[] = {
 	 .values = "collapsed pprof svg",
 	 .take = take_format,
 	 .help = "the paths as stacks: collapsed, pprof or svg",
-	 .man = "The root is the outermost frame, and the block that is held is the leaf. What is "
-		"lost has a root of its own."},
+	 .man = "The root is the outermost frame, and the block that is held is the leaf. Lost "
+		"blocks have a root of their own."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
@@ -265,13 +265,13 @@ const struct command command_why = {
 	.run = cmd_why,
 	.summary = "is memory lost for good, or who still holds it",
 	.usage = "why -p PID [OPTIONS]",
-	.about = "Which blocks of a running process are lost for good, because no pointer to them "
-		 "is left, and, for the blocks that you ask for, who holds them: the path of "
-		 "pointers from a global variable, a thread's stack or other memory. Without "
+	.about = "Says which blocks of a running process are lost for good, because no pointer to "
+		 "them is left. For the blocks that you ask for, it says who holds them: the path "
+		 "of pointers from a global variable, a thread's stack or other memory. Without "
 		 "--stack it only reads the process's memory.",
 	.man = "Any aligned word that points to a block or into it counts as a pointer. So a block "
-	       "may be held only by what looks like a pointer, and then it is not called lost. "
-	       "Blocks to which only hidden pointers lead (XORed, compressed) are called lost.",
+	       "is not called lost if a word only looks like a pointer to it. Blocks to which only "
+	       "hidden pointers lead (XORed, compressed) are called lost.",
 	.groups = groups,
 	.status = "0; 1 after a failure; 2 after a wrong option; 3 with --exit-code if something "
 		  "is lost.",

@@ -365,8 +365,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	if (!known || in.pos != in.end)
 		return input__bad_line(
 			h->in, -EINVAL, line->number,
-			"no heap profile that can be read: \"heap_v2/INTERVAL\" or \"heap "
-			"profile: ... @ heapprofile\" is due");
+			"no heap profile that can be read: \"heap_v2/INTERVAL\" or \"heap profile: "
+			"... @ heapprofile\" is expected");
 	h->profile->interval_bytes = h->interval ? h->interval : 1;
 	return 0;
 }
@@ -520,7 +520,7 @@ int decode_heap(const struct input *in, struct draft *draft)
 			return rc;
 		if (!is_head(&line) && !input__next_line(in, &line))
 			return input__bad_line(in, -EINVAL, line.number,
-					       "there is nothing behind it");
+					       "nothing follows the symbols");
 	}
 	rc = take_head(&h, &line, &one_line);
 	while (!rc && !whole && input__next_line(in, &line)) {

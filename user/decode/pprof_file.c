@@ -157,7 +157,7 @@ static int table__add(struct pprof_table *table, const struct pprof_file *file,
 	if (rc)
 		return rc;
 	if (!id)
-		return pprof_file__bad(file, field->at, "an entry of a table without an id");
+		return pprof_file__bad(file, field->at, "a table's entry without an id");
 	if (VECTOR_RESERVE(table->items, table->room, table->n + 1))
 		return -ENOMEM;
 	table->items[table->n++] = (struct pprof_table_item){id, field->bytes};
@@ -178,7 +178,7 @@ static int table__sort(struct pprof_table *table, const struct pprof_file *file)
 	for (size_t i = 1; i < table->n; i++)
 		if (table->items[i].id == table->items[i - 1].id)
 			return pprof_file__bad(file, table->items[i].message.pos,
-					       "an id that is there twice");
+					       "an id that occurs twice");
 	return 0;
 }
 

@@ -86,7 +86,7 @@ static int read_frame(const struct names *names, const struct field *line,
 		return rc;
 	found = pprof_table__find(&file->functions, id);
 	if (found < 0)
-		return pprof_file__bad(file, line->at, "a function that is not there");
+		return pprof_file__bad(file, line->at, "a reference to a missing function");
 	function = &names->functions[found];
 	text = pprof_file__text(file, function->name);
 	if (text.pos == text.end) /* some writers leave the name out */

@@ -41,7 +41,7 @@ int pprof_own__take_reals(const struct pprof_file *file, const struct field *fie
 
 	for (size_t i = 0; i < n && !rc; i++)
 		if (!(ret[i] >= 0 && ret[i] <= most))
-			rc = pprof_file__bad(file, field->at, "a number that cannot be");
+			rc = pprof_file__bad(file, field->at, "an impossible number");
 	return rc;
 }
 
@@ -65,7 +65,7 @@ int pprof_own__read_remainders(const struct pprof_file *file, struct field *fiel
 		if (i >= OWN_REMAINDERS)
 			continue;
 		if (!(fabs(parts) <= 2 * OWN_PARTS))
-			return pprof_file__bad(file, field->at, "a number that cannot be");
+			return pprof_file__bad(file, field->at, "an impossible number");
 		ret[i] = parts / OWN_PARTS;
 	}
 	return rc;
@@ -143,7 +143,7 @@ static int set_blocks(const struct pprof_file *file, const struct field *field,
 			continue;
 		addr += (uint64_t)from_zigzag(numbers[0]);
 		if (from_zigzag(numbers[1]) < 0)
-			return pprof_file__bad(file, field->at, "a number that cannot be");
+			return pprof_file__bad(file, field->at, "an impossible number");
 		if (++file->draft->n_blocks > ORIGINS_MAX_KNOWN)
 			return pprof_file__bad(file, field->at, "more blocks than any file has");
 		if (draft__take(file->draft, sizeof(*site->blocks)))
@@ -220,7 +220,7 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 	if (rc)
 		return rc;
 	if (!owner || owner > MAX_TID || freer > MAX_TID)
-		return pprof_file__bad(file, field->at, "a number of a thread that cannot be");
+		return pprof_file__bad(file, field->at, "an impossible thread number");
 	if (draft->profile->n_transfers == draft->limits->items)
 		return draft__refuse(draft, "more transfers than any profile has");
 	if (draft__take(draft, 2 * sizeof(transfer))) /* arrays grow by doubling */

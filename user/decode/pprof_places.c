@@ -113,7 +113,7 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 
 			if (found < 0)
 				return pprof_file__bad(file, part.at,
-						       "a mapping that is not there");
+						       "a reference to a missing mapping");
 			location->mapping = (uint64_t)found + 1;
 		}
 	}

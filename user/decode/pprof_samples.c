@@ -78,7 +78,8 @@ static int read_stack(struct samples *samples, struct field *field)
 		ptrdiff_t found = pprof_table__find(&file->locations, id);
 
 		if (found < 0)
-			return pprof_file__bad(file, field->at, "a location that is not there");
+			return pprof_file__bad(file, field->at,
+					       "a reference to a missing location");
 		if (samples->n_addrs == MAX_STACK_FRAMES)
 			return pprof_file__bad(file, field->at,
 					       "a stack of more frames than can be read");

@@ -41,7 +41,7 @@ static int read_holder(const struct pprof_file *file, const struct field *field,
 	if (rc || why->n_holders == SITE_HOLDERS)
 		return rc;
 	if (holder.blocks > MAX_ASKED)
-		return pprof_file__bad(file, field->at, "a number that cannot be");
+		return pprof_file__bad(file, field->at, "an impossible number");
 	holder.path = take_text(file, path, &rc);
 	if (!holder.path)
 		return rc;
@@ -88,7 +88,7 @@ int pprof_why__set_site(const struct pprof_file *file, const struct field *field
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
 		rc = part.number == OWN_SITE_WHY_HOLDER ? read_holder(file, &part, why) : 0;
 	if (!rc && !is_sound(why))
-		rc = pprof_file__bad(file, field->at, "a number that cannot be");
+		rc = pprof_file__bad(file, field->at, "an impossible number");
 	why->asked = why->held + why->lost + why->in_doubt + why->gone;
 	return rc;
 }

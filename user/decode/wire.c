@@ -29,7 +29,7 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,
-			       input->packed ? "" : " (what is no text is read as pprof)");
+			       input->packed ? "" : " (a file that is not text is read as pprof)");
 }
 
 static int take_varint(const struct input *input, struct bytes *message, uint64_t *ret)
@@ -94,12 +94,12 @@ int wire__next(const struct input *input, struct bytes *message, struct field *r
 
 int wire__want_bytes(const struct input *input, const struct field *field)
 {
-	return field->is_bytes ? 0 : malformed(input, field->at, "a number where a message is due");
+	return field->is_bytes ? 0 : malformed(input, field->at, "a number instead of a message");
 }
 
 int wire__want_number(const struct input *input, const struct field *field)
 {
-	return field->is_bytes ? malformed(input, field->at, "bytes where a number is due") : 0;
+	return field->is_bytes ? malformed(input, field->at, "bytes instead of a number") : 0;
 }
 
 int wire__next_number(const struct input *input, struct field *field, bool *done, uint64_t *ret)

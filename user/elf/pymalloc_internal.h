@@ -139,7 +139,7 @@ struct finder {
 	struct found *found; /* ascending by best.vaddr */
 	size_t n_found;
 	struct pymalloc_meanwhile meanwhile;
-	size_t n_slice; /* units of work since meanwhile.fn was called */
+	size_t n_slice; /* units of work since the last call of meanwhile.fn */
 	struct pymalloc *ret;
 };
 

@@ -46,8 +46,8 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 	switch (c->rule) {
 	case CONTRADICTION_FREES_UNSEEN:
 		fprintf(out,
-			"%s block%s found dead by a new one in the same place, but no free was "
-			"seen (freed_unobserved), as when a heap is destroyed at once; more of "
+			"%s block%s found dead only because a new one took the same place: no free "
+			"was seen (freed_unobserved), as when a heap is destroyed at once; more of "
 			"what is shown as live may be gone",
 			count, c->fact > 1 ? "s were" : " was");
 		return;
@@ -60,7 +60,7 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 			count, plural(to_integer(c->fact)));
 		return;
 	case CONTRADICTION_PROBES_SILENT:
-		fputs("nothing was seen from when the main thread ended (main_thread_ended): what "
+		fputs("nothing was seen after the main thread had ended (main_thread_ended): what "
 		      "is shown as live may be gone, and more may be live",
 		      out);
 		return;
@@ -111,7 +111,8 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 				: ": threads that allocate at once may have hidden a higher one");
 		return;
 	case CONTRADICTION_THREADS_ABOVE_STACK:
-		fprintf(out, "threads hold %s more of a stack than is live of it (%s)", more, fact);
+		fprintf(out, "threads' shares of a stack add up to %s more than is live of it (%s)",
+			more, fact);
 		return;
 	case CONTRADICTION_MAX:
 		return;

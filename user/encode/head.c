@@ -363,7 +363,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	char bytes[20], interval[48] = "";
 
 	if (!growth->stacks_known) { /* too few windows: only the process's growth is known */
-		sink__printf(sink, "anonymous memory grows by %s/s; by which stacks is not told\n",
+		sink__printf(sink, "anonymous memory grows by %s/s; in which stacks is not known\n",
 			     format_signed(growth->bytes_per_s.value, bytes));
 		return;
 	}

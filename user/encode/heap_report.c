@@ -354,13 +354,13 @@ static void put_held_back(const struct origins *o, bool by_file, struct sink *si
 				 "since the profile's run.)");
 	if (o->told.blocks)
 		sink__printf(sink,
-			     " Half of them told the functions of %" PRIu64 " others,\n%" PRIu64
+			     " As a check, half told the functions of %" PRIu64 " others,\n%" PRIu64
 			     " of them rightly (%.1f %%; of the bytes %.1f %%).",
 			     o->told.blocks, o->right.blocks,
 			     100.0 * (double)o->right.blocks / (double)o->told.blocks,
 			     100.0 * (double)o->right.bytes / (double)o->told.bytes);
 	else if (o->n_rows)
-		sink__puts(sink, " They are too few to check how right this is.");
+		sink__puts(sink, " They are too few to check how often the functions are right.");
 	sink__puts(sink, "\n");
 }
 
@@ -413,9 +413,9 @@ static int put_origins(const struct origins *o, bool by_file, unsigned top, stru
 	grid__put_row(&grid, n + 1, "unknown\n", sink);
 	if (plain)
 		sink__puts(sink,
-			   "(plain): numbers and text in the same places, to which the same kind "
-			   "of block points. Functions\nthat made no such block while tracing "
-			   "looked may have made some of these.\n");
+			   "(plain): blocks with numbers and text in the same places, to which "
+			   "blocks of the same kind point.\nFunctions that made no such block "
+			   "during the tracing may have made some of these.\n");
 	put_held_back(o, by_file, sink);
 	return 0;
 }

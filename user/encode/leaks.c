@@ -334,9 +334,8 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	}
 	if (s->replaces)
 		sink__puts(sink,
-			   "   The process does not grow by that: these blocks take the place of "
-			   "older ones, or they are freed "
-			   "at moments that no window saw.\n");
+			   "   The process does not grow by as much: these blocks take the place "
+			   "of older ones, or they are freed at moments that no window saw.\n");
 	err = put_why(s->why, sink);
 	return err ? err : put_advice(s, sink);
 }
@@ -353,8 +352,8 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 			     sure == 1 ? "s" : "");
 	else if (finding->process.known && finding->process.value >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
-			     finding->n ? "these stacks may have it"
-					: "none of the stacks that were seen has it");
+			     finding->n ? "its growth may be in these stacks"
+					: "its growth is in none of the stacks that were seen");
 	else
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
@@ -380,8 +379,8 @@ static int put_suspects(const struct finding *finding, const struct table_option
 	if (!sure && finding->somebody && shown > 1 && !replaced)
 		sink__printf(sink,
 			     "More blocks come than go in the process as a whole, and its memory "
-			     "grows: windows do not tell which of "
-			     "these stacks it is. A longer run, or --max-overhead %d, would.\n",
+			     "grows: windows do not tell which of these stacks grow. A longer run, "
+			     "or --max-overhead %d, would.\n",
 			     MUCH_PCT);
 	if (sure > shown)
 		sink__printf(sink, "(%zu more stack%s surely grow%s)\n", sure - shown,
@@ -532,9 +531,8 @@ const char *leaks__refusal(const struct profile *profile)
 		       "run has more, and so has one with "
 		       "--max-overhead 5";
 	return profile->start_unix_ns
-		       ? "it does not tell growth, for its run was too short: half a minute does,"
-			 " or an "
-			 "older profile of the process: memtrace leaks OLD NEW"
+		       ? "it does not tell growth, for its run was too short: run half a minute, "
+			 "or compare with an older profile of the process: memtrace leaks OLD NEW"
 		       : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
 
@@ -649,8 +647,8 @@ const char *diff_leaks__refusal(const struct diff *diff)
 
 	if (diff->measure == DIFF_GROWTH ||
 	    (diff->windowed && !diff->one_run && last->growth.stacks_known))
-		return "of profiles of windows each tells by itself what grows: memtrace leaks "
-		       "FILE, of the last one";
+		return "they are of windows, and each tells by itself what grows: memtrace leaks "
+		       "FILE, with the last one";
 	if (diff->windowed &&
 	    !last->growth.stacks_known) /* differences of few windows are no trend */
 		return leaks__refusal(last);
@@ -659,8 +657,8 @@ const char *diff_leaks__refusal(const struct diff *diff)
 		       "diff, with "
 		       "--per-process for replicas";
 	if (diff->warnings & 1u << DIFF_WARN_UNTIMED)
-		return "they do not say when they were taken, nor, so, how fast anything grows: "
-		       "memtrace diff OLD NEW";
+		return "they do not say when they were taken, so how fast anything grows is not "
+		       "known: memtrace diff OLD NEW";
 	if (!diff->one_run)
 		return "they are of several runs, each of which has what was allocated during its"
 		       " own: memtrace leaks FILE "

@@ -269,10 +269,9 @@ static void put_below(const struct resident *r, struct sink *sink)
 	if (r->heap_split && r->rows[0].bytes > r->heap_bytes) {
 		sink__printf(
 			sink,
-			"heap: %s KiB are resident in its mappings; blocks of the run that are "
-			"not freed come to %s by the "
-			"estimate, which is more:\nthey are not all touched, or it is the lower "
-			"part of the interval\n",
+			"heap: %s KiB are resident in its mappings; blocks of the run that are not "
+			"freed come to %s by the estimate, which is more:\nnot all of them are "
+			"touched, or the truth is in the lower part of the interval\n",
 			format_kib((double)r->heap_bytes, number),
 			format_kib((double)r->rows[0].bytes, live));
 	} else if (r->heap_split) {

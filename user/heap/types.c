@@ -166,7 +166,7 @@ static int find_class(struct types *c, uint64_t word, const struct block *block,
 	*judged = (struct judged){word, NO_TYPE};
 	*ret_object = is_vtable(c->image, word, type.name);
 	if (*ret_object && c->n == TYPES_MAX)
-		return 0; /* not remembered, so that each of its objects is judged */
+		return 0; /* `word` is not remembered: it is judged again for each object */
 	if (*ret_object) {
 		err = add_type(c, &type, NO_TYPE, &judged->type);
 		if (err)

@@ -90,7 +90,7 @@ struct host_process {
 	/* The last readings of the process's CPU time (watched_*) and of its size (the others). */
 	uint64_t watched_ns, read_ns; /* times of the readings; 0: none yet */
 	double watched_cpu_ns;
-	bool is_idle; /* it used almost no CPU time before the last reading */
+	bool is_idle; /* almost no CPU time between the last two readings */
 	uint64_t rss_bytes, faults;
 	bool favoured;
 	/* When the process's last turn ended, or when it was added, and its CPU time then. */

@@ -19,9 +19,10 @@ struct run_time {
 	uint64_t begin_ns; /* sum of the events when the measurement began; 0: it has not begun */
 };
 
-/* Gives all of a process's threads a perf event. The first call takes some hundredths of a second.
- * 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero
- * before the first call, and is all zero after a call that failed. */
+/* Gives all of a process's threads a perf event. memtrace's first call, for any process, takes some
+ * hundredths of a second, or tenths where many threads wait for a CPU. 0; -E2BIG: more threads than
+ * RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use, and is all
+ * zero after a call that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
 /* Begins to measure. If no thread has run since the events were opened, or the events cannot be
  * read, closes them instead. */

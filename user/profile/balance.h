@@ -10,9 +10,10 @@
  * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is nearly normal with mean
  * 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep
  * for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing memory
- * follows the wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden).
- * OTHER_THINGS: A is the growth of memory that is in no stack. The k with the largest weight is
- * taken. The error that is left is the deviation from this k, by the same weights.
+ * follows the wall clock, and log(A / G) may be anything from 0 down to -log(windowed_run.hidden).
+ * WALL CLOCK below explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The
+ * k with the largest weight is taken. The error that is left is the deviation from this k, by the
+ * same weights.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
  * to tell which of the two is right (struct survival.doubtful). The process's growth can tell. If

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Could a difference be chance? This file has the tail probabilities of the compared figures. It
- * also decides which of many claims may be made, if one level is to hold for all of them
- * together. */
+ * also decides which of many claims may be made, if one level of significance is to hold for all
+ * of them together. */
 #ifndef MEMTRACE_PROFILE_CHANCE_H
 #define MEMTRACE_PROFILE_CHANCE_H
 

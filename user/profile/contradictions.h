@@ -7,7 +7,8 @@
  * when only an error in the figures explains it: an error of memtrace's, or one that came from
  * merging files. For the other findings encode/contradictions.c tells what else may explain them.
  *
- * Each rule below compares a figure of the profile with a fact. Facts are not read at one moment:
+ * Each rule below compares a figure of the profile with a fact. If the rule says that the figure
+ * must be above the fact, this is the condition for a finding. Facts are not read at one moment:
  * counters, tables and /proc are up to a second apart. So a figure may differ from a fact by as
  * much as the figure changes in one second of the run, at its mean rate. Below, "clearly" means: by
  * more than this difference, and by more than one per cent, because rounding may amount to as much.
@@ -43,10 +44,10 @@
  *	for each thread, divided by the length of the run, because an allocator may have had this
  *	much in reserve. Never sure: blocks may take the place of freed ones, or may not be touched.
  *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
- *	the profile states for all stacks together. They must differ by more than one per cent of
- *	the sum of absolute values. Not if samples were dropped.
- *  kinds_of_regions. Figure: bytes, the sum of live regions of all kinds. Fact: live bytes. They
- *	must differ by more than one per cent.
+ *	the profile states for all stacks together. It is a finding if they differ by more than one
+ *	per cent of the sum of absolute values. Not if samples were dropped.
+ *  kinds_of_regions. Figure: bytes, the sum of live regions of all kinds. Fact: live bytes. It
+ *	is a finding if they differ by more than one per cent.
  *  peak_below_live. Figure: bytes held when the process held its most. Fact: live bytes at the end.
  *	The figure must be below the fact by more than five per cent, because the order of events on
  *	several CPUs at the same moment is not known (bpf/peak.bpf.h). Sure in a process of one

@@ -100,7 +100,7 @@ enum diff_measure {
 	X(UNSAMPLED, "they do not say how they were sampled: whether a difference is chance is "   \
 		     "not known")                                                                  \
 	X(DIVIDED,                                                                                 \
-	  "their runs differ in length, so live bytes are divided by it: memory that is "          \
+	  "their runs differ in length, so live bytes are divided by the length: memory that is "  \
 	  "allocated only once counts for more in a short run, and whether a difference is "       \
 	  "chance is not known (growth rates, if they have them, can be compared)")                \
 	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one " \

@@ -49,13 +49,13 @@
  * be lost at the rate at which each stretch has lost blocks of the stretches before it.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
- * again, or given to a sampled block. So some bytes that a stretch counts as held have ended. How
- * many is not known, but there are three upper limits. The first is the bytes from earlier
- * stretches that are still held at the end of the last stretch. The second is the bytes that were
- * allocated between the stretches, because a population in balance loses no more. The third is the
- * bytes that end between the stretches and are not found later to have ended. It follows from the
- * rate at which stretches find that blocks of earlier stretches have ended. Half of the lowest
- * limit is subtracted from the live bytes. The interval reaches over the whole limit.
+ * again, or given to a sampled block. So of the bytes that a stretch counts as held, some have
+ * already ended. How many is not known, but there are three upper limits. The first is the bytes
+ * from earlier stretches that are still held at the end of the last stretch. The second is the
+ * bytes that were allocated between the stretches, because a population in balance loses no more.
+ * The third is the bytes that end between the stretches and whose end no later stretch notices. It
+ * follows from the rate at which stretches find that blocks of earlier stretches have ended. Half
+ * of the lowest limit is subtracted from the live bytes. The interval reaches over the whole limit.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does

@@ -158,8 +158,8 @@ bool active__keep(struct session *s)
 			forget(s, p);
 			continue;
 		}
-		/* there will soon be room: the process's target from before the pause is about to
-		 * be removed */
+		/* -E2BIG: there will soon be room, because the struct target that this process had
+		 * before the pause is about to be removed */
 		p->wanted = p->full = rc == -E2BIG;
 		snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, err.text);
 	}

@@ -148,7 +148,7 @@ static inline uint64_t target__cpu_used_ns(const struct target *t)
 	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
 }
 
-/* --- profiles.c: profiles of a run that is over, or that goes on --- */
+/* --- profiles.c: profiles at the end of a run, and during it --- */
 
 void profile_list__clear(struct profile_list *list);
 

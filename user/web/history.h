@@ -43,9 +43,9 @@ double moment__bytes(const struct moment *moment, uint64_t id);
  * before the leak fills most segments. Therefore growth is also judged over only the last
  * HISTORY_SHORT and only the last HISTORY_SHORTEST moments. The span with the highest lower end
  * counts if that end is above 0. Growth is judged again and again, and the lower ends of all spans
- * together should be too high only about once in HISTORY_ONE_IN times. Student's distribution tells
- * how much wider than a 95 % interval the interval has to be for this rate. *ret_seconds (may be
- * NULL): the length of the span. */
+ * together should be too high only about once in HISTORY_ONE_IN times. For errors to be so rare, the
+ * interval has to be wider than a 95 % interval. Student's distribution tells by how much.
+ * *ret_seconds (may be NULL): the length of the span. */
 #define HISTORY_SHORT	 12
 #define HISTORY_SHORTEST 8
 #define HISTORY_ONE_IN	 2000

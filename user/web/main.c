@@ -309,7 +309,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	else if (entrance->guard && !entrance->guard->token && strcmp(path, "/healthz") &&
 		 !is_for_this_host(request.host))
 		reply__say(&reply, 403,
-			   "this address must be called localhost, or by its number\n");
+			   "this server must be addressed as localhost, or by its IP address\n");
 	else if (request.post &&
 		 is_from_elsewhere(header(connection, "Origin"), request.host, request.tls))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");

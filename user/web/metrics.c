@@ -235,7 +235,7 @@ static const struct figure {
 	{"processes", "", "Processes that are traced.", of_n},
 	{"processes_windowed", "", "Processes that are traced in windows.", of_windowed},
 	{"windows", "", "Windows so far, of the processes that are traced.", of_windows},
-	{"processes_inactive", "", "Processes that are not traced: POST /pid/N/deactivate.",
+	{"processes_inactive", "", "Processes that are not traced, by POST /pid/N/deactivate.",
 	 of_inactive},
 	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
 	 of_live},
@@ -382,7 +382,7 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "round_seconds", "gauge", "seconds",
 	       "What reading and sending all profiles took.");
 	fprintf(to, "memtrace_round_seconds %.6f\n", site->round.round_s);
-	family(form, "rounds", "counter", "", "Rounds of profiles that came.");
+	family(form, "rounds", "counter", "", "Rounds of profiles that were received.");
 	fprintf(to, "memtrace_rounds_total %" PRIu64 "\n", site->store.rounds);
 	family(form, "snapshots_bytes", "gauge", "bytes", "Snapshots that are kept.");
 	fprintf(to, "memtrace_snapshots_bytes %zu\n", site->store.bytes);
@@ -413,7 +413,8 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "more_windows", "counter", "", "How often a process got more windows.");
 	fprintf(to, "memtrace_more_windows_total %" PRIu64 "\n", site->round.n_favours);
 	family(form, "more_windows_refused", "counter", "",
-	       "How often a process got no more windows: enough others had them.");
+	       "How often a process that grows got no additional windows, because enough others "
+	       "had them.");
 	fprintf(to, "memtrace_more_windows_refused_total %" PRIu64 "\n",
 		site->round.n_favours_refused);
 	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
@@ -452,7 +453,7 @@ static void put_push(const struct push *push, const struct form *form)
 				     push_result__name((enum push_result)k),
 				     push->receivers[i].queue.results[k]);
 	family(form, "push_repeated", "counter", "",
-	       "Attempts after one that the receiver may have taken.");
+	       "Attempts to send a profile again that the receiver may have taken before.");
 	for (size_t i = 0; i < n; i++)
 		put_receiver(to, "repeated_total", &push->receivers[i], NULL,
 			     push->receivers[i].queue.n_repeated);

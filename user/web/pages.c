@@ -206,7 +206,9 @@ static void put_more(const struct rise *rise, FILE *to)
 		break;
 	}
 	if (rise->detailed && rise->before)
-		fprintf(to, ". <a href=\"diff?from=%u&amp;to=%u\">What grew, by more windows</a>",
+		fprintf(to,
+			". <a href=\"diff?from=%u&amp;to=%u\">What grew, measured with more windows"
+			"</a>",
 			rise->before, rise->detailed);
 }
 
@@ -439,7 +441,7 @@ int page_deaths(const struct site *site, FILE *to)
 	fputs(n ? "<table><thead><tr><th>PID</th><th class=\"l\">COMMAND</th>"
 		  "<th class=\"l\">ENDED (UTC)</th><th class=\"l\">BY</th><th>LIVE</th><th>95 "
 		  "%</th><th class=\"l\">WHAT GREW</th></tr></thead><tbody>\n"
-		: "<p>None that is known. They are looked for with --spool.</p>\n",
+		: "<p>No such process is known. With --spool, the agent looks for them.</p>\n",
 	      to);
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct process *p = processes[i];

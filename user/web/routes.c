@@ -598,7 +598,7 @@ static void answer_top(struct route *r)
 		if (stream)
 			rc = push__describe(r->site->push, stream);
 	} else {
-		reply__say(r->reply, 404, "no such page; / has what there is\n");
+		reply__say(r->reply, 404, "no such page; begin at /\n");
 		return;
 	}
 	rc = rc ?: reply__close(r->reply);

@@ -74,7 +74,7 @@ static void what_record_cannot_combine(void **state)
 		       "1", "-f", "none");
 	ASSERT_REFUSED(EXIT_USAGE, "different tables: give one of them", record, "-p", pid,
 		       "--churn", "--leaks");
-	ASSERT_REFUSED(EXIT_USAGE, "either that or --weight", record, "-p", pid, "--leaks",
+	ASSERT_REFUSED(EXIT_USAGE, "give --leaks or --weight", record, "-p", pid, "--leaks",
 		       "--weight", "freed");
 	ASSERT_REFUSED(EXIT_USAGE, "it needs --what heap", record, "-p", pid, "--churn", "--what",
 		       "regions");

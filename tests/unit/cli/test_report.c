@@ -63,7 +63,7 @@ static void what_a_file_lacks_is_said(void **state)
 		       report, "--thread", "x", "old");
 	ASSERT_REFUSED(EXIT_FAILED, "the name is not a valid regular expression", report,
 		       "--thread", "(", "old");
-	ASSERT_REFUSED(EXIT_FAILED, "it says nothing of objects", report, "-f", "heap", "old");
+	ASSERT_REFUSED(EXIT_FAILED, "it does not count objects", report, "-f", "heap", "old");
 	ASSERT_REFUSED(EXIT_FAILED, "compare live bytes", diff, "--by", "growth", "old", "new");
 	ASSERT_REFUSED(EXIT_FAILED, "old", leaks, "old");
 }

@@ -147,10 +147,10 @@ static void what_is_wrong_is_told(void **state)
 	(void)state;
 	assert_refused("heap_v2/0\n",
 		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
-		       "\"heap profile: ... @ heapprofile\" is due");
+		       "\"heap profile: ... @ heapprofile\" is expected");
 	assert_refused("heap profile: 1: 2 [3: 4] @ growthz\n",
 		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
-		       "\"heap profile: ... @ heapprofile\" is due");
+		       "\"heap profile: ... @ heapprofile\" is expected");
 	assert_refused("heap_v2/512\n  t*: 1: 2 [3: 4\n",
 		       "FILE: line 2: no line \"t*: OBJECTS: BYTES [OBJECTS: BYTES]\"");
 	assert_refused("heap_v2/512\n@ 0x10 zz\n", "FILE: line 2: no address in a stack");
@@ -164,7 +164,7 @@ static void what_is_wrong_is_told(void **state)
 		       "FILE: line 3: no line \"0xADDRESS NAME\" among the symbols");
 	assert_refused("--- symbol\nbinary=x\n---\n",
 		       "FILE: line 3: it ends before the stacks: it was cut short");
-	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
+	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: nothing follows the symbols");
 }
 
 /* The number of items of each kind is limited. The error names the line that exceeds the limit. */
@@ -200,7 +200,7 @@ static void values_are_bounded(void **state)
 		"has them");
 	assert_refused("heap_v2/1099511627777\n" MAPS,
 		       "FILE: line 1: no heap profile that can be read: \"heap_v2/INTERVAL\" or "
-		       "\"heap profile: ... @ heapprofile\" is due");
+		       "\"heap profile: ... @ heapprofile\" is expected");
 }
 
 static uint64_t lost(const struct profile *profile, const char *name)

@@ -604,23 +604,23 @@ static void assert_own(const char *fields, size_t len, const char *why)
 static void own_fields_may_be_hostile(void **state)
 {
 	(void)state;
-	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x01", "a number that cannot be"); /* size -1 */
+	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x01", "an impossible number"); /* size -1 */
 	OWN(BLOCKS("\x14", "\x04", "\x02") "\x02\x80", "");
 	OWN("\xc0\x3e\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL); /* version */
 	OWN("\x80\x3f\x01\x8a\x3f\x02hi", NULL); /* fields 1008, 1009: of a later version */
-	OWN("\xc2\x3e\x00", "bytes where a number is due");
-	OWN("\xd8\x3e\x00", "a number where a message is due");
+	OWN("\xc2\x3e\x00", "bytes instead of a number");
+	OWN("\xd8\x3e\x00", "a number instead of a message");
 	OWN("\xd2\x3e\x05\x08\x07\x10\xff\x7f", "a text that is not in the table of strings");
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf0\x3f", NULL);
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf8\x7f",
-	    "a number that cannot be"); /* NaN */
+	    "an impossible number"); /* NaN */
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\xbf\0\0\0\0\0\0\xf0\x3f",
-	    "a number that cannot be"); /* -1 */
+	    "an impossible number"); /* -1 */
 	OWN(TRANSFER "\x16\x08\x07\x10\x08\x22\x10\0\0\0\0\0\0\xf0\x7f\0\0\0\0\0\0\xf0\x3f",
-	    "a number that cannot be"); /* infinite */
+	    "an impossible number"); /* infinite */
 	OWN(TRANSFER "\x0e\x08\x07\x10\x08\x22\x08\0\0\0\0\0\0\xf0\x3f",
 	    "fewer numbers than there should be");
-	OWN(TRANSFER "\x04\x08\x07\x20\x08", "a number where a message is due");
+	OWN(TRANSFER "\x04\x08\x07\x20\x08", "a number instead of a message");
 	OWN(RESIDENT "\0", NULL);
 	OWN(RESIDENT "\x02\x28\x01", "a resident set without its heap"); /* heap_split */
 	OWN(RESIDENT "\x06\x5a\x04\x18\x02\x10\0", NULL);
@@ -634,15 +634,15 @@ static void own_fields_may_be_hostile(void **state)
 	    "a census of the resident set that does not add up"); /* live, but no page */
 	OWN(RESIDENT "\x0d\x62\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	    "a census of the resident set that does not add up");
-	OWN(RESIDENT "\x02\x60\x01", "a number where a message is due");
+	OWN(RESIDENT "\x02\x60\x01", "a number instead of a message");
 	OWN(RESIDENT "\x03\x68\xff\x7f", "a text that is not in the table of strings");
 	OWN(RESIDENT "\x05\x5a\x03\x10\xff\x7f", "a text that is not in the table of strings");
 	OWN("\xea\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
-	OWN("\xf2\x3e\x00", "bytes where a number is due");
-	OWN("\xf8\x3e\x08", "a number where a message is due");
+	OWN("\xf2\x3e\x00", "bytes instead of a number");
+	OWN("\xf8\x3e\x08", "a number instead of a message");
 	OWN("\xfa\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
-	OWN(TRANSFER "\x02\x10\x08", "a number of a thread that cannot be");
-	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "a number of a thread that cannot be");
+	OWN(TRANSFER "\x02\x10\x08", "an impossible thread number");
+	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "an impossible thread number");
 }
 
 /* A file has at most ORIGINS_MAX_KNOWN blocks, which are chosen evenly from all stacks. */
@@ -808,23 +808,24 @@ static void what_is_wrong_is_told(void **state)
 	} cases[] = {
 #define CASE(bytes, text) {bytes, sizeof(bytes) - 1, text}
 		CASE("\x0a\x7f\x00",
-		     "FILE: byte 0: a field is longer than what is left (what is no text is read "
-		     "as pprof)"),
+		     "FILE: byte 0: a field is longer than what is left (a file that is not text "
+		     "is read as pprof)"),
 		CASE("\x08",
-		     "FILE: byte 1: a number is cut short (what is no text is read as pprof)"),
+		     "FILE: byte 1: a number is cut short (a file that is not text is read as "
+		     "pprof)"),
 		CASE("\x0b\x00",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
-		     "pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (a file that is not text is read "
+		     "as pprof)"),
 		CASE("\x02\x00",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
-		     "pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (a file that is not text is read "
+		     "as pprof)"),
 		CASE("\x7f"
 		     "ELF\x02\x01\x01\0",
-		     "FILE: byte 0: no field of a pprof profile (what is no text is read as "
-		     "pprof)"),
+		     "FILE: byte 0: no field of a pprof profile (a file that is not text is read "
+		     "as pprof)"),
 		CASE("\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",
-		     "FILE: byte 1: a number is longer than 64 bits (what is no text is read as "
-		     "pprof)"),
+		     "FILE: byte 1: a number is longer than 64 bits (a file that is not text is "
+		     "read as pprof)"),
 		CASE("\x32\x00",
 		     "FILE: is neither a pprof profile (it has no sample_type), nor heap_v2, "
 		     "nor collapsed stacks"),
@@ -833,7 +834,7 @@ static void what_is_wrong_is_told(void **state)
 		     "FILE: is a pprof profile of something else (cpu): it has no inuse_space in "
 		     "bytes"),
 		CASE(TYPES "\x12\x06\x0a\x01\x2d\x12\x01\x01" GOOD,
-		     "FILE: byte 14: a location that is not there"),
+		     "FILE: byte 14: a reference to a missing location"),
 		CASE(TYPES "\x12\x06\x0a\x01\x2c\x12\x01\x01" GOOD,
 		     "FILE: byte 12: a sample with fewer values than types of them"),
 		CASE(TYPES "\x12\x08\x0a\x01\x2c\x12\x03\x01\x01\x01" GOOD,
@@ -843,20 +844,20 @@ static void what_is_wrong_is_told(void **state)
 		     "FILE: byte 12: a negative value: it is the difference of two profiles"),
 		CASE(TYPES "\x12\x0d\x0a\x01\x2c\x12\x02\x01\x01\x1a\x04\x08\x63\x10\x0c" GOOD,
 		     "FILE: byte 23: a text that is not in the table of strings"),
-		CASE(TYPES GOOD "\x22\x02\x08\x2a", "FILE: byte 204: an id that is there twice"),
+		CASE(TYPES GOOD "\x22\x02\x08\x2a", "FILE: byte 204: an id that occurs twice"),
 		CASE(TYPES GOOD "\x22\x02\x18\x2a",
-		     "FILE: byte 202: an entry of a table without an id"),
+		     "FILE: byte 202: a table's entry without an id"),
 		CASE(TYPES GOOD "\x22\x04\x08\x2d\x10\x06",
-		     "FILE: byte 206: a mapping that is not there"),
+		     "FILE: byte 206: a reference to a missing mapping"),
 		CASE(TYPES GOOD
 		     "\x22\x06\x08\x2d\x22\x02\x08\x07\x12\x07\x0a\x01\x2d\x12\x02\x01\x01",
-		     "FILE: byte 206: a function that is not there"),
+		     "FILE: byte 206: a reference to a missing function"),
 		CASE(TYPES GOOD "\x20\x01",
-		     "FILE: byte 202: a number where a message is due (what is no text is read as"
-		     " pprof)"),
+		     "FILE: byte 202: a number instead of a message (a file that is not text is "
+		     "read as pprof)"),
 		CASE(TYPES GOOD "\x4a\x01\x00",
-		     "FILE: byte 202: bytes where a number is due (what is no text is read as "
-		     "pprof)"),
+		     "FILE: byte 202: bytes instead of a number (a file that is not text is read "
+		     "as pprof)"),
 #undef CASE
 	};
 

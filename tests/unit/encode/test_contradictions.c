@@ -15,8 +15,8 @@
 #define KIB 1024
 
 #define FREES                                                                                      \
-	"note: 25,201 blocks were found dead by a new one in the same place, but no free was "     \
-	"seen (freed_unobserved)"
+	"note: 25,201 blocks were found dead only because a new one took the same place: no "      \
+	"free was seen (freed_unobserved)"
 
 /* None of the blocks is really live, because their heap was destroyed as a whole. */
 static struct profile *destroyed(void)
@@ -180,10 +180,11 @@ static void each_has_a_sentence(void **state)
 		struct contradiction found;
 		const char *says;
 	} cases[] = {
-		{{CONTRADICTION_FREES_UNSEEN, false, 2, 1}, "1 block was found dead by a new one"},
+		{{CONTRADICTION_FREES_UNSEEN, false, 2, 1},
+		 "1 block was found dead only because a new one"},
 		{{CONTRADICTION_BLOCKS_UNSEEN, false, 2, 3},
 		 "3 allocations, allocators or functions could"},
-		{{CONTRADICTION_PROBES_SILENT, false, 2, 1}, "when the main thread ended"},
+		{{CONTRADICTION_PROBES_SILENT, false, 2, 1}, "after the main thread had ended"},
 		{{CONTRADICTION_PROBES_WITHDRAWN, false, 2, 3}, "were taken out 3 times"},
 		{{CONTRADICTION_LIVE_ABOVE_ALLOCATED, true, 3000, 2999},
 		 "live is 1 B more than was allocated and not freed (2.9 KiB)"},
@@ -206,7 +207,7 @@ static void each_has_a_sentence(void **state)
 		{{CONTRADICTION_PEAK_BELOW_LIVE, false, 3072, 4096},
 		 ": threads that allocate at once"},
 		{{CONTRADICTION_THREADS_ABOVE_STACK, true, 4096, 3072},
-		 "threads hold 1.0 KiB more of a stack than is live of it (3.0 KiB)"},
+		 "threads' shares of a stack add up to 1.0 KiB more than is live of it (3.0 KiB)"},
 	};
 	struct profile *profile = destroyed();
 

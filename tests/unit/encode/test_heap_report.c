@@ -141,7 +141,7 @@ static void test_origins(void **state)
 			 "    77  7.0 KiB            unknown\n");
 	assert_has(
 		text,
-		"Known blocks: 812 that tracing sampled and that live. Half of them told the "
+		"Known blocks: 812 that tracing sampled and that live. As a check, half told the "
 		"functions of 400 others,\n399 of them rightly (99.8 %; of the bytes 99.8 %).\n");
 	free(text);
 	text = text_of(&report, 0);
@@ -156,7 +156,7 @@ static void test_origins(void **state)
 	free(text);
 	origins = (struct origins){.rows = rows, .n_rows = 1, .known = 10};
 	text = text_of(&report, 2);
-	assert_has(text, "They are too few to check how right this is.\n");
+	assert_has(text, "They are too few to check how often the functions are right.\n");
 	free(text);
 	origins = (struct origins){};
 	text = text_of(&report, 2);

@@ -235,8 +235,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	text = leaks(profile);
 	assert_has(
 		text,
-		"60.0 s continuous: no stack surely grows, but the process does; these stacks may"
-		" have it\n"
+		"60.0 s continuous: no stack surely grows, but the process does; its growth may be "
+		"in these stacks\n"
 		"Its anonymous memory grows by 181.9 KiB/s");
 	free(text);
 	profile->growth.bytes_per_s = (struct optional){};
@@ -399,7 +399,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 /* Windows show blocks that stay. The output says what windows cannot know. */
 static void what_windows_cannot_tell_is_said(void **state)
 {
-	static const char which[] = "windows do not tell which of these stacks it is";
+	static const char which[] = "windows do not tell which of these stacks grow";
 	struct profile *profile = run_of_a_minute();
 	size_t cache = STACK(profile, 1, 1 << 20, 1, "malloc", "cache", "main");
 	struct text json = {};
@@ -420,8 +420,8 @@ static void what_windows_cannot_tell_is_said(void **state)
 	assert_has(text, "may grow, by 10.0 KiB/s");
 	assert_has(
 		text,
-		"The process does not grow by that: these blocks take the place of older ones, or"
-		" they are freed at moments "
+		"The process does not grow by as much: these blocks take the place of older ones, "
+		"or they are freed at moments "
 		"that no window saw.\n");
 	assert_null(strstr(strstr(text, "2. perhaps"), "take the place"));
 	assert_null(strstr(text, which));
@@ -502,7 +502,7 @@ static void a_difference_tells_leaks(void **state)
 	assert_has(diff_leaks__refusal(diff), "are of several processes");
 	diff->windowed = true;
 	p[2]->growth.stacks_known = true;
-	assert_has(diff_leaks__refusal(diff), "of profiles of windows each tells by itself");
+	assert_has(diff_leaks__refusal(diff), "they are of windows, and each tells by itself");
 	diff__free(diff);
 	for (int i = 0; i < 3; i++)
 		profile__free(p[i]);

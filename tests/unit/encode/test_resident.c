@@ -194,8 +194,8 @@ static void more_than_is_resident_is_said(void **state)
 		   "heap: 3,000 KiB are resident in its mappings; blocks of the run that are not "
 		   "freed come to 8,19");
 	assert_has(text,
-		   " by the estimate, which is more:\nthey are not all touched, or it is the lower "
-		   "part");
+		   " by the estimate, which is more:\nnot all of them are touched, or the truth is "
+		   "in the lower part");
 	assert_null(strstr(text, "of them are taken by"));
 	free(text);
 	profile__free(profile);

@@ -540,7 +540,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile->windows.n = 2;
 	profile->growth.bytes_per_s = optional__of(186266);
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
-	assert_has(text, "\nanonymous memory grows by 181.9 KiB/s; by which stacks is not told\n");
+	assert_has(text, "\nanonymous memory grows by 181.9 KiB/s; in which stacks is not known\n");
 	free(text);
 	text = encoded(encode_json, profile);
 	assert_has(text, "\"process_growth\":{\"bytes_per_s\":186266.000}");

@@ -380,7 +380,7 @@ static void wrong_requests_are_told_so(void **state)
 	assert_string_equal(file_of("/pid/7/debug/pprof/heap"), "heap");
 	assert_string_equal(file_of("/pid/7/debug/pprof/allocs"), "allocs");
 	assert_null(file_of("/pid/7/table"));
-	assert_says("/nowhere", NULL, NULL, 404, "/ has what there is");
+	assert_says("/nowhere", NULL, NULL, 404, "begin at /");
 	assert_says("/pid/8/", NULL, NULL, 404, "no process 8");
 	assert_says("/pid/x/", NULL, NULL, 400, "by its number");
 	assert_says("/pid/", NULL, NULL, 400, "by its number");
