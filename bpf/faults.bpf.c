@@ -40,8 +40,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	if (!sample_take(cpu, PAGE_BYTES, process->interval))
 		return;
 	from = (struct stack_from){
-		.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
-	if (take_stack(&from, cpu, process, &block.stack))
+		.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = 1};
+	if (take_stack(&from, &block.stack))
 		return;
 	block.interval = process->interval;
 	block.birth_ns = bpf_ktime_get_ns();

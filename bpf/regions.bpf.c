@@ -61,7 +61,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	 * has an effect all the same, and is reported. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
-		if (take_stack(from, cpu, process, &call->stack))
+		if (take_stack(from, &call->stack))
 			call->stack.lo = call->stack.hi = 0;
 		count(&cpu->region_stack_ns, bpf_ktime_get_ns() - call->entry_ns);
 	}

@@ -332,8 +332,7 @@ static int add_probes(const struct build *b, struct profile *p)
 			/* a probe on a function that frees arms no return probe */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						(abi_role__frees(point->func.role) ||
-						 point->func.role == ROLE_TAKEN ||
-						 point->func.role == ROLE_MARK_ALLOC)
+						 abi_role__is_told(point->func.role))
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,
