@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One file while its allocators are read. Used only by alloc_file.c and alloc_markers.c. */
+/* One file while its allocators are read. Used only by alloc_file.c, alloc_markers.c and
+ * alloc_pools.c. */
 #ifndef MEMTRACE_CAPTURE_ALLOC_READER_H
 #define MEMTRACE_CAPTURE_ALLOC_READER_H
 
@@ -32,5 +33,18 @@ int alloc_reader__add_offer(struct alloc_reader *reader, size_t name, const char
 /* Adds the file's markers as a part, all of them or none. If some markers were missing, blocks
  * would be missing, or freed blocks would look live. 0 or -ENOMEM. */
 int alloc_reader__add_markers(struct alloc_reader *reader);
+
+/* Do calls of the pool's functions show all blocks of the pool? If not, looks for the copies of a
+ * language's functions. 1, 0 or -ENOMEM. */
+int alloc_reader__shows_all(struct alloc_reader *reader, const struct alloc_family *family);
+
+/* Can a language's second list of functions be probed instead of the first? The file must name all
+ * functions of the list. Other code must reach them through pointers only, so that probes on them
+ * see each block. Direct calls among them are recognized, so that each block counts once. */
+bool alloc_reader__stand_alone(const struct alloc_reader *reader,
+			       const struct alloc_family *family);
+
+/* Notes in the file by how much addresses of its code differ from their offsets. */
+void alloc_reader__note_shift(const struct alloc_reader *reader);
 
 #endif
