@@ -152,7 +152,7 @@ class Child:
         children.append(self)
 
     def line_like(self, pattern, patience_s=PATIENCE_S):
-        """The match of the first line that fits; Missing if the process ends before."""
+        """The match of the first line that fits. Raises Missing if the process ends before."""
         end = time.monotonic() + patience_s
         while True:
             line = self.line(end - time.monotonic())
@@ -264,7 +264,7 @@ def changed_bytes(pid):
 
 def undisturbed(measure):
     """The result of measure(). The measurement is repeated if another tracer had probes in all
-    processes. This process has such probes as well, and so finds them."""
+    processes. Such probes are also in this process, where they are found."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if changed_bytes(os.getpid()):
@@ -353,7 +353,7 @@ def memtrace(*options, interval="512K", kind=None, defaults=False):
 
 @contextlib.contextmanager
 def agent(scratch, pid):
-    """The agent on all processes, at its default limits, after it has found them and settled."""
+    """The agent at its default limits, after it has found all processes and has settled."""
     socket_path = os.path.join(scratch, "agent.sock")
     child = Child([MEMTRACE, "agent", "-a", "--listen", f"unix:{socket_path}"], OTHER_CPU)
 
@@ -865,9 +865,9 @@ POOL = ("pool_alloc", "pool_free")
 # (name, program, preloaded library, functions that have to be named, traps)
 # traps: how many traps a pair has. The bar is this number times the cost of a trap on glibc's
 # malloc or free. A pool's pair has a third trap, at the return of the allocation, because memtrace
-# must leave out the calls that the pool itself makes. None: a probe is on the ret of a function
-# that may throw, and there a trap costs ten times more. Then the bar is the cost of empty programs
-# on the same instructions.
+# must leave out the calls that the pool itself makes. None: the function may throw, so a probe is
+# on its ret, where a trap costs ten times more. Then the bar is the cost of empty programs on the
+# same instructions.
 ALLOCATORS = (
     ("glibc", "churn", None, (), 2),
     ("glibc, static", "churn_static", None, (), 2),
@@ -964,7 +964,7 @@ def cpu_of_ended():
 def attach_once(options, pids, scratch):
     """One short run. {"attach": s until it traces, "gone": s from SIGTERM until the last of pids
     has no probe, "end": s until memtrace has ended, "cpu": CPU s of memtrace and its helpers,
-    "kib": peak memory, "maps_kib"}. Missing if not all of pids are in its report."""
+    "kib": peak memory, "maps_kib"}. Raises Missing if not all of pids are in its report."""
     report = os.path.join(scratch, "attach.json")
     cpu = cpu_of_ended()
     tracer = Child([MEMTRACE, *options, "-f", "none", "-q", "-v", f"--json={report}"], OTHER_CPU)
@@ -1393,8 +1393,8 @@ def judge_limited_redis(found):
 
 
 EXACT_PAIRS = 20_000  # a second: traced continuously at a limit of 5
-# steps of other work between two pairs. A step takes less than 1 ns. None: as many as make
-# EXACT_PAIRS
+# steps of other work between two pairs. A step takes less than 1 ns. None: as many steps as leave a
+# rate of EXACT_PAIRS
 BETWEEN = (4_000_000, None, 19_000, 1_900, 0)
 
 
@@ -1826,8 +1826,8 @@ class WebServer:
 
 
 class Wsgi:
-    """Rounds of each candidate in turn. Each round is compared with the round without a tracer
-    beside it."""
+    """Rounds of each candidate in turn. Each round is compared with the neighbouring round without
+    a tracer."""
 
     def __init__(self, scratch, rounds):
         if not shutil.which("ab"):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A kernel side without unwind tables and without mappings. Include it before the header that is
- * tested. */
+/* Replaces functions of the kernel side: there are no unwind tables and no mappings. Include it
+ * before the header that is tested. */
 #ifndef MEMTRACE_TESTS_NO_TABLES_H
 #define MEMTRACE_TESTS_NO_TABLES_H
 

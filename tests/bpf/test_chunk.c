@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The contexts of PostgreSQL's chunks (chunk.bpf.h), compiled for the host. The chunks' headers are
- * made here by the rules of PostgreSQL's memutils_memorychunk.h: from the lowest bit on, the
- * context's kind, one bit "external", 30 bits of value, and 30 bits of distance. The kind has 3
- * bits in version 16, and 4 bits from version 17 on. From version 17 on, value and distance share
- * one bit. */
+/* Tests how the kernel side finds the context of a PostgreSQL chunk (chunk.bpf.h, compiled for the
+ * host). The test makes chunk headers by the rules of PostgreSQL's memutils_memorychunk.h. From the
+ * lowest bit on, a header holds the context's kind, one bit "external", 30 bits of value, and 30
+ * bits of distance. The kind has 3 bits in version 16, and 4 bits from version 17 on. From version
+ * 17 on, value and distance share one bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +18,10 @@ enum kind { ALLOC_SET = 3, GENERATION = 4 };
 
 #define CONTEXT 0x55d0c0ffee00ULL
 #define BLOCK	512	      /* the block's first word */
-#define MOST	0x3fffffffULL /* of a value */
+#define MOST	0x3fffffffULL /* the largest value */
 #define MAGIC	0xb1a8db858eb6efbaULL
 
-static const int kind_bits[] = {3, 4}; /* of version 16, and from 17 on */
+static const int kind_bits[] = {3, 4}; /* in version 16; from version 17 on */
 
 static int clear(void **state)
 {
@@ -37,7 +37,8 @@ static size_t context_word(enum kind kind)
 	return BLOCK + (kind == GENERATION ? 2 : 0);
 }
 
-/* A chunk somewhere in its block, with the smallest and the largest value (its size). */
+/* A chunk somewhere in its block. Its value, which is the chunk's size, is the smallest or the
+ * largest one. */
 static void a_chunk_leads_to_its_context(void **state)
 {
 	static const size_t words[] = {5, 7, 100, STACK_WORDS - BLOCK - 2};
@@ -57,7 +58,7 @@ static void a_chunk_leads_to_its_context(void **state)
 				}
 }
 
-/* A large chunk has a block to itself, and is the first thing in it. */
+/* A large chunk has a block of its own. Its header comes right after the block's header. */
 static void a_large_chunk_leads_to_its_context(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The filter in front of the table of live blocks, compiled for the host. It must never reject the
- * key of an entry, and seldom pass a key that has no entry. */
+/* The filter in front of the table of live blocks, compiled for the host. The filter must never
+ * reject a key that has an entry. It must seldom pass a key that has none. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,7 +119,7 @@ static void processes_differ(void **state)
 /* --- several CPUs at once --- */
 
 #define THREADS 4
-#define KEYS	64 /* of each thread; few, so that threads meet at the same counters */
+#define KEYS	64 /* keys per thread: few, so that threads meet at the same counters */
 #define STEPS	400000
 
 struct worker {
@@ -128,8 +128,9 @@ struct worker {
 	uint32_t process, lost;
 };
 
-/* Inserts and deletes keys, and asks the filter for each key that this thread has inserted. Only
- * the process number can make these keys differ from other threads' keys. */
+/* Inserts and deletes keys, and asks the filter for each key that this thread has inserted. All
+ * threads use the same addresses, so keys of two threads differ only if their process numbers
+ * differ. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;

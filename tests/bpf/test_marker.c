@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Samples that a target reports itself, as the kernel side reads them, compiled for the host. */
+/* The kernel side's arithmetic for samples that a target reports itself, compiled for the host. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,8 +45,9 @@ static void numbers_are_widened(void **state)
 	assert_int_equal(marker_widen(0x11223344f5667778, 1, 1), 0x78);
 }
 
-/* A weight was made with some interval. This interval is found again from the weight, as exactly as
- * a weight of whole bytes allows. The recorded bytes are the reported ones. */
+/* A target computed a weight from its sampling interval. memtrace finds this interval again from
+ * the weight, as exactly as a weight in whole bytes allows. The bytes that memtrace records are
+ * those that the target reported. */
 static void interval_is_found_again(void **state)
 {
 	static const double intervals[] = {1000, 4096, 65536, 524288, 1 << 24, 4294967296.0};
@@ -58,7 +59,8 @@ static void interval_is_found_again(void **state)
 			uint64_t found = marker_interval((uint64_t)size, (uint64_t)weight);
 			uint64_t bytes =
 				weighted_bytes((uint64_t)size, weight_q16((uint64_t)size, found));
-			/* by how much half a byte, or the logarithm's error, moves R */
+			/* the error of R: from half a byte of the weight, then from the
+			 * logarithm */
 			double per_byte = t < 1e-4 ? 1 : expm1(t) / t * -expm1(-t) / t;
 			double room = 2 + R * 2e-5 + per_byte;
 
@@ -83,7 +85,7 @@ static void sure_samples_are_exact(void **state)
 	assert_int_equal(weighted_bytes(100, weight_q16(100, marker_interval(100, 100))), 100);
 }
 
-/* A target may report anything: the result is an interval that the other arithmetic can bear. */
+/* Whatever a target reports, the result is an interval that later calculations can use. */
 static void absurd_weights_do_no_harm(void **state)
 {
 	(void)state;
@@ -113,7 +115,7 @@ static void coarser_samples_are_all_kept(void **state)
 		uint64_t coarse = (uint64_t)round(weight_at((double)size, 4194304));
 
 		for (int i = 0; i < 20; i++) {
-			/* rounding must not make two intervals of one */
+			/* a rounding error must not turn one interval into two */
 			if (size < 8 * 524288) {
 				assert_true(marker_keep(size, same + 1, 524288, &interval));
 				assert_int_equal(interval, 524288);

@@ -88,7 +88,8 @@ static void sites_are_as_at_the_highest_moment(void **state)
 	}
 }
 
-/* The old program held more. An exec frees its memory, which must not count for the new program. */
+/* The old program held more than the new one. An exec frees the old program's memory, which must
+ * not count for the new program. */
 static void an_exec_begins_anew(void **state)
 {
 	__u64 objects, bytes;

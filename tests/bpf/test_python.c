@@ -167,8 +167,8 @@ static void frames_take_the_place_of_the_native_one(void **state)
 	assert_int_equal(u.stack.ip[5], abi_python_frame(code(4), 4));
 }
 
-/* As Python 3.11 marks such a generator: the last byte of the depth is 0xff in a frame that has
- * called native code. */
+/* Frames as Python 3.11 marks them while a generator passes an exception on. In a frame that has
+ * called native code, the last byte of the depth is 0xff. */
 static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **state)
 {
 	struct abi_python marked = how;
@@ -180,7 +180,8 @@ static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **s
 	for (size_t i = 0; i < 4; i++)
 		lay_frame(i, true);
 	memory[FRAMES + 8] |= 0xffULL << 24;
-	/* number 1 is the generator; number 2 has called number 1's callee; 3 has called 2 */
+	/* frame 1 is the generator; frame 2 has called its callee, frame 0; frame 3 has called
+	 * frame 2 */
 	memory[FRAMES + 16 * 2 + 8] |= 0xffULL << 24;
 	begin(&u, ABI_STACK_FRAMES);
 	assert_int_equal(walk_by(&u, &marked), 0);
@@ -190,7 +191,7 @@ static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **s
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[2], abi_python_frame(code(1), 1));
 	assert_int_equal(u.stack.ip[3], abi_python_frame(code(2), 2));
-	/* a frame that was called from the frame before is the last one, also with such a depth */
+	/* frame 1 is not the first frame, so its mark counts even though its depth is not 0xff */
 	lay_frame(0, false);
 	lay_frame(1, true);
 	begin(&u, ABI_STACK_FRAMES);
@@ -328,7 +329,8 @@ static void what_is_no_frame_object_ends_it(void **state)
 		assert_int_equal(u.stack.ip[i], 0x1600);
 }
 
-/* A forged chain that leads back to its first frame. No frame of it has a native frame. */
+/* A forged chain of frames that leads back to its first frame. None of these frames has a native
+ * frame. */
 static void a_circle_of_objects_ends_at_the_limit(void **state)
 {
 	struct unwind u;

@@ -49,7 +49,8 @@ static uint64_t random_below(uint64_t n)
 	return (random_state * 2685821657736338717ULL >> 33) % n;
 }
 
-/* Does the same as find_caller(): reads the turn and the count of changes first, then looks up. */
+/* Does what find_caller() does: first reads the turn and the count of changes, then looks up the
+ * caller. */
 static void find(struct abi_running *note, struct caller *caller)
 {
 	__u64 turn = task_turn(&current->task), changed = changes;
@@ -72,11 +73,13 @@ static void probe(void)
 		recalled++;
 	else
 		find(note, &caller);
-	/* If user space changes the interval meanwhile, the new one counts from the next call. */
+	/* If user space changes the interval meanwhile, the new interval counts from the next
+	 * call. */
 	told_wrong += caller.process != current->truth.process ||
 		      caller.outer_sp != current->truth.outer_sp ||
 		      (caller.interval != current->truth.interval && caller.interval != interval);
-	/* An outer call is written into the note, even if the note is another thread's by then. */
+	/* The stack pointer of an outer call is written into the note, even if the note describes
+	 * another thread by then. */
 	if (!random_below(8)) {
 		current->truth.outer_sp = 1 + random_below(1000);
 		barrier();

@@ -50,7 +50,8 @@ static void logarithm_agrees_with_libm(void **state)
 
 		worst = fmax(worst, fabs(got - want));
 	}
-	/* straight lines between 257 points: (1/256)^2 / 8 = 1.9e-6, and rounding of the table */
+	/* straight lines between 257 points are off by (1/256)^2 / 8 = 1.9e-6; the table is
+	 * rounded, too */
 	assert_true(worst < 3e-6);
 }
 
@@ -178,7 +179,8 @@ static void weight_agrees_with_libm(void **state)
 			double got = (double)weight_q16(z, r) / 65536;
 			double bytes = (double)weighted_bytes(z, weight_q16(z, r));
 
-			/* one unit in the last of 16 binary places, and 4e-6 of the value */
+			/* allowed: about one unit in the last of 16 binary places, and 4e-6 of the
+			 * value */
 			assert_true(fabs(got - want) < 1.5 / 65536 + 4e-6 * want);
 			assert_true(fabs(bytes - (double)z / p) <
 				    1 + ((double)z / 65536) * 1.5 + 4e-6 * (double)z / p);

@@ -22,8 +22,8 @@ __u32 random_u32(void)
 	return 0;
 }
 
-/* Walks by frame pointers, as the BPF programs do where there are no tables: with bpf_loop(), and
- * without it. Both have to find the same stack. */
+/* Walks by frame pointers, as the BPF programs do where there are no tables. Walks twice, with
+ * bpf_loop() and without it, and checks that both walks find the same stack. */
 static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint64_t bp,
 		      uint32_t max_frames)
 {

@@ -27,7 +27,7 @@
 	 (uint32_t)((cfa_off) / 8) << 16)
 
 static struct abi_mappings mappings;
-static struct abi_unwind_chunk chunks[3]; /* an index and two of rows */
+static struct abi_unwind_chunk chunks[3]; /* the index, then two chunks of rows */
 static uint64_t hidden_slot, hidden_return;
 static struct abi_mapping kernel[2]; /* mappings of which the kernel knows */
 static unsigned int asked;
@@ -113,7 +113,8 @@ static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint3
 
 static void by_stack_pointer_and_back_to_rbp(void **state)
 {
-	/* 0: 24 bytes of frame; 1: the same, and saves rbp; 2: has a frame pointer; 3: the start */
+	/* function 0 has a frame of 24 bytes; 1 has one, too, and saves rbp; 2 has a frame pointer;
+	 * the stack starts with 3 */
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 32, 0), RULE(ABI_UNWIND_SP, 32, 2),
 					 RULE(ABI_UNWIND_BP, 16, 2), RULE(ABI_UNWIND_END, 0, 0)};
 	struct unwind u;
@@ -163,7 +164,7 @@ static void signal_frame(void **state)
 
 	(void)state;
 	lay_table(rules, 3);
-	/* interrupted on another stack, at lower addresses, as with sigaltstack */
+	/* the signal interrupted code on another stack, at lower addresses, as with sigaltstack */
 	context.uc_mcontext.gregs[REG_RIP] = (greg_t)(TEXT + 256); /* at a function's first byte */
 	context.uc_mcontext.gregs[REG_RSP] = (greg_t)at(8);
 	context.uc_mcontext.gregs[REG_RBP] = 0x77;
@@ -173,7 +174,7 @@ static void signal_frame(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[1], in(0) + 1);	 /* the trampoline begins at in(0) */
-	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* shown less 1 */
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* reports show it less 1 */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
 }
@@ -201,8 +202,8 @@ static void frame_pointers_bridge_gaps(void **state)
 	assert_int_equal(u.stack.ip[6], in(4));
 }
 
-/* Code with unwind information may use rbp for something else. The frame pointer of code without it
- * must survive such code. */
+/* Code with unwind information may use rbp for something else than a frame pointer. Such code must
+ * not make the unwinder lose the frame pointer of code without unwind information. */
 static void tables_restore_frame_pointers(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_NONE, 0, 0), RULE(ABI_UNWIND_SP, 32, 2),
@@ -245,7 +246,7 @@ static void coroutine_start(void **state)
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 3);
-	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* shown less 1 */
+	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* reports show it less 1 */
 	memory[1]--; /* an address that is one lower is in code without information */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
@@ -259,8 +260,8 @@ static void coroutine_start(void **state)
 }
 
 /* A goroutine calls C, C calls back, and the goroutine calls C again. The goroutine's stack is now
- * at words 100 to 199. C's first call saw this stack at words 7000 and up, where other data are
- * now. C uses the thread's stack, from word 4000 on. */
+ * at words 100 to 199. During C's first call this stack was at words 7000 and up, where other data
+ * are now. C uses the thread's stack, from word 4000 on. */
 static void go_changes_stacks(void **state)
 {
 	enum { C, ASMCGOCALL, CGOCALL, GO, CGOCALLBACK, CROSSCALL2, GOEXIT };
@@ -489,7 +490,7 @@ static void untold_mappings_are_asked_for(void **state)
 	walk_untold(&u, &told, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 1);
-	/* the walk changes between two mappings: each change takes a question */
+	/* the walk changes between two mappings, and each change needs a question */
 	kernel[0].end = TEXT + 0x100;
 	kernel[1] = whole;
 	kernel[1].start = TEXT + 0x100;

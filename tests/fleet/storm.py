@@ -73,7 +73,8 @@ def tracer_of(agent):
 
 
 def run_batch(storm, agent, n, rate):
-    """Starts n programs. Returns the figures that were read after the first quarter of them."""
+    """Starts n programs. Returns the figures that were read after the first quarter of the
+    programs."""
     looks, first = [], len(storm.pids)
     while len(storm.pids) < first + n:
         left = first + n - len(storm.pids)

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			       check, &a);
 	require(rc == 0 || rc == EXIT_USAGE || rc == EXIT_FAILED);
 	require(a.argc >= 2 && a.argc <= 2 + AGENT_CONFIG_LINES && !a.argv[a.argc]);
-	/* each argument is its own string */
+	/* each argument has at least 3 characters, all of one line */
 	for (int i = 2; i < a.argc; i++)
 		require(strlen(a.argv[i]) >= 3 && !strpbrk(a.argv[i], "\n"));
 	arguments__free(&a);

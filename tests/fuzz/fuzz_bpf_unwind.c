@@ -13,7 +13,7 @@
 #define MAX_MAPPED 8
 
 static struct abi_mappings mappings;
-static struct abi_unwind_chunk chunks[TABLES][3]; /* each: an index and two of rows */
+static struct abi_unwind_chunk chunks[TABLES][3]; /* each: an index, and two chunks of rows */
 static const uint8_t *image;
 static size_t image_size;
 static unsigned int reads;
@@ -116,7 +116,8 @@ static bool in_image(uint64_t word)
 
 static bool came_from_stack(uint64_t ip)
 {
-	/* 1 more for interrupted code, 2 more for an interrupted signal trampoline */
+	/* ip is the word in memory, plus 1 for interrupted code, or plus 2 for an interrupted
+	 * signal trampoline */
 	return in_image(ip) || in_image(ip - 1) || in_image(ip - 2) ||
 	       (trampoline && ip == TEXT + 0x101);
 }
@@ -249,7 +250,7 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 		bool over;
 
 		rule = find_rule(u, told);
-		u->stack.ip[n - 1] = last; /* unwind_step() marks it again */
+		u->stack.ip[n - 1] = last; /* find_rule()'s mark: unwind_step() sets it again */
 		if (sorted)
 			require(rule == slow_find(u->pc) || (rule & 7) == ABI_UNWIND_END);
 		reads = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Compares two profile files. If both can be read, comparing them must work: the first with the
- * second, the two and the first again as a series, and these three as replicas. All encoders must
- * be able to write the profiles and the comparisons.
- * The input: two bytes with the length of the first file, then both files. Limits are low, so that
- * the fuzzer reaches them, and an input of a few KB takes little memory and time. */
+ * second; a series of the first, the second and the first again; and the same three as replicas.
+ * All encoders must be able to write the profiles and the comparisons. The input: two bytes with
+ * the length of the first file, then both files. Limits are low, so that the fuzzer reaches them,
+ * and an input of a few KB takes little memory and time. */
 #include "fuzz.h"
 
 #include <errno.h>

@@ -40,7 +40,7 @@ static int encode_tree(const struct profile *p, struct sink *sink)
 	return encode_table(p, &options, sink);
 }
 
-/* The other tables. */
+/* Tables by thread, by site, of lifetimes and of the resident set. */
 static int encode_more(const struct profile *p, struct sink *sink)
 {
 	const struct table_options options = {.top = 8, .width = 60};

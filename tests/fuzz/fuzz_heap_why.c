@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The reachable blocks of a heap whose pointers the input makes. Marking with parents and without
- * must agree, leaks must add up, and paths must lead from a root to their block. Then the same is
- * done while the memory changes under the reader: there the code only has to come to an end. */
+/* Finds the reachable blocks of a heap. The input sets the pointers in the heap. Marking with
+ * parents and without must agree, leaks must add up, and paths must lead from a root to their
+ * block. Then the same is done while the memory changes during the reading. In this case the code
+ * only has to come to an end. */
 #include "heap.h"
 
 #include "heap/lost.h"

@@ -351,7 +351,7 @@ static void check_branches(const uint8_t *code, size_t size, size_t end)
 	while (cs_disasm_iter(handle, &pos, &size, &addr, insn)) {
 		const cs_x86 *x86 = &insn->detail->x86;
 
-		/* with an operand size prefix, the CPU's maker decides what a branch does */
+		/* with an operand size prefix, a branch's effect depends on the CPU's maker */
 		if (memchr(insn->bytes, 0x66, insn->size))
 			break;
 		if (!cs_insn_group(handle, insn, X86_GRP_BRANCH_RELATIVE) &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What memtrace-web receives from the tracer and serves. The input is a series of datagrams. Each
- * is a byte for its kind, one for the process, two for a size, and then this many bytes of a
- * profile, in any format that memtrace reads. */
+ * datagram has a byte for its kind, a byte for the process and two bytes for a size. This many
+ * bytes of a profile follow, in any format that memtrace reads. */
 #include "fuzz.h"
 
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Requests: lines of the input are the method ("p": POST), the path, the query as NAME=VALUE&...,
- * the host and the types that are accepted; the rest is the body. */
+/* Answers a request. The lines of the input are the method ("p": POST), the path, the query as
+ * NAME=VALUE&..., the host, and the accepted types. The rest is the body. */
 #include "fuzz.h"
 
 #include "decode/decode.h"
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(reply.status == 200 || reply.status == 202 || reply.status == 301 ||
 			reply.status == 303 || (reply.status >= 400 && reply.status < 500) ||
 			reply.status == 503);
-		/* a client may choose only a number in a header */
+		/* of a header's value, a client may choose only a number */
 		require(!reply.location ||
 			!reply.location[strspn(reply.location, "/pid0123456789")]);
 		require(!reply.file || strspn(reply.file, "heap.bgz") == strlen(reply.file));

@@ -150,7 +150,8 @@ static inline int fuzz_heap__count(const struct block *block, void *ctx)
 	return 0;
 }
 
-/* Counts the blocks that look like the first ones. The counts must not exceed the blocks in use. */
+/* Counts the blocks that look like the labelled ones. The counts must not exceed the blocks in
+ * use. */
 static inline void fuzz_heap__shapes(struct image *image, const struct blocks *blocks,
 				     uint64_t in_use)
 {
@@ -208,7 +209,8 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 		require(types[i - 1].vtable <= types[i].vtable);
 	free(types);
 	fuzz_heap__shapes(image, blocks, sums.in_use);
-	/* a large block with the slots of a thread cache is counted, but no longer in use */
+	/* n also counts large blocks with the slots of a thread cache, which are no longer in
+	 * use */
 	require(found.stopped || found.quality[HEAP_GLIBC].dropped_spans ||
 		(n >= sums.in_use &&
 		 n <= sums.in_use + found.quality[HEAP_JEMALLOC].thread_caches));

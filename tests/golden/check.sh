@@ -126,7 +126,8 @@ jeprof_total() {
 	sed -n 's/^Total: \([0-9]*\) .*/\1/p' "$temp/text"
 }
 
-# expect PROFILE OPTION NUMBER TOLERANCE: within TOLERANCE parts in a thousand.
+# expect PROFILE OPTION NUMBER TOLERANCE: jeprof must read NUMBER, with an error of TOLERANCE parts
+# in a thousand at most.
 expect() {
 	total=$(jeprof_total "$1" "$2")
 	difference=$((${total:-0} - $3))

@@ -53,7 +53,7 @@ static void must(int err)
 	}
 }
 
-/* n live blocks of size bytes of thread tid. */
+/* Adds n live blocks of `size` bytes that thread `tid` allocated. */
 static void add_live(struct profile *profile, size_t site, uint32_t tid, uint64_t size, int n)
 {
 	size_t thread;
@@ -147,7 +147,8 @@ static void fill(struct profile *profile, bool exact)
 	}
 }
 
-/* Keys are the addresses that jeprof looks up: the leaf's own address, less 1 for other frames. */
+/* Keys are the addresses that jeprof looks up: the leaf's address itself, and the addresses of
+ * other frames less 1. */
 static void put_symbols(void)
 {
 	printf("--- symbol\nbinary=/usr/bin/leaky\n");

@@ -32,7 +32,7 @@ cannot() {
 }
 
 # The meta package that names the newest kernel of a series, the release that has it, and the kinds
-# of probe that must work on this kernel. It must refuse all other kinds.
+# of probe that must work on this kernel. memtrace must refuse all other kinds there.
 kernel_meta() {
     case $1 in
     6.1) echo linux-image-cloud-amd64 ;;
@@ -175,9 +175,9 @@ run_kernel() {
     [ ! -e "$work/console-$series" ] || tr -d '\r' <"$work/console-$series" |
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
     # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is
-    # patching. The kernel then dies, mostly while it boots, before the tests begin. Later it dies
-    # of an int3 in its own code, where only the kernel itself patches. Only in these cases is the
-    # guest booted again. (The firmware's codes may precede the test's '--- '.)
+    # patching. The kernel then dies, mostly while it boots, before the tests begin. If the kernel
+    # dies later, it dies of an int3 in its own code, which only the kernel itself patches. Only in
+    # these cases is the guest booted again. (The firmware's codes may precede the test's '--- '.)
     if { ! grep -q -e '--- ' "$work/console-$series" ||
         grep -q 'Oops: int3' "$work/console-$series"; } && [ "${2:-1}" -lt 3 ]; then
         echo "kernels: $series: the kernel died of the emulator; once more"

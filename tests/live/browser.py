@@ -84,8 +84,8 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # Kills a browser process that did not end. The name is checked because the pid may
-                # be another process's by now.
+                # Kills a browser process that did not end. By now the pid may belong to another
+                # process, so the name is checked.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)
@@ -104,7 +104,7 @@ class Browser:
         self.ask("POST", "/url", {"url": url})
 
     def run(self, script, *args):
-        """Runs a function whose body is script in the page; returns its result."""
+        """In the page, runs a function whose body is `script`; returns the function's result."""
         return self.ask("POST", "/execute/sync", {"script": script, "args": args})
 
     def actions(self, *sources):
@@ -123,7 +123,7 @@ class Browser:
         self.actions({"type": "key", "id": "keyboard", "actions": steps})
 
     def until(self, script, *args, what):
-        """Waits until the function returns a true value."""
+        """Waits until a function with this body returns a true value."""
         deadline = time.monotonic() + PATIENCE_S
         while not (value := self.run(script, *args)):
             expect(time.monotonic() < deadline, f"{what}: not after {PATIENCE_S} s")

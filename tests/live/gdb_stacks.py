@@ -4,9 +4,9 @@ unwinds.
 
 The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out
 (path). The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first),
-outermost]; outermost: true if gdb ended the stack because the unwind information says so, false if
-gdb could not go on. start: the address where the dynamic linker, and so the process, begins.
-status: the exit status."""
+outermost]; outermost: true if the stack ends there by the unwind information, false if gdb could
+not go on. start: the entry point of the dynamic linker, at which the process begins. status: the
+exit status."""
 import json
 import os
 import re

@@ -68,13 +68,13 @@ def _enter(name, function, beside, long):
 
 
 def test(function=None, *, beside=False, long=False):
-    """beside: the test may run at the same time as another such test. Tests must not have it if
-    they measure time or cost, trace processes by anything other than their pids (probes for the
-    whole machine), or count something of the whole machine. beside="wide": the test traces
-    processes by other things than their pids, and otherwise keeps these rules. So it may run beside
-    such tests of other files. Those of its own file often trace processes of the same name. long:
-    the test takes more than about five seconds, and a shorter test finds the common faults of the
-    same code. `make test` leaves it to `make test-long`."""
+    """beside: the test may run at the same time as another such test. It is not for tests that
+    measure time or cost, that trace processes by anything other than their pids (probes for the
+    whole machine), or that count something of the whole machine. beside="wide": the test traces
+    processes by something other than their pids, but keeps the other rules. It may run beside such
+    tests of other files, but not beside those of its own file, which often trace processes of the
+    same name. long: the test takes more than about five seconds, and a shorter test finds the
+    common faults of the same code. `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -88,8 +88,9 @@ def file_of(name):
 
 
 def test_each_kind(function=None, *, beside=False, long=False):
-    """Makes one test for each kind of probe that this kernel has. The function takes the kind. Only
-    the test of the best kind is not "long": the kernel removes probes of the older kinds slowly."""
+    """Makes one test for each kind of probe that this kernel has. The function takes the kind. The
+    tests of all kinds but the best are "long", because the kernel removes probes of the older kinds
+    slowly."""
     if not function:
         return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
@@ -98,8 +99,8 @@ def test_each_kind(function=None, *, beside=False, long=False):
     return function
 
 
-# The kernel since which each kind works, best kind first. uprobe_multi sees all threads since 6.10;
-# from 6.6 to 6.9 this depends on the stable release.
+# The first kernel on which each kind works, best kind first. Since 6.10, uprobe_multi sees all
+# threads. From 6.6 to 6.9 this depends on the stable release.
 KIND_SINCE = {"session": (6, 13), "multi": (6, 10), "perf": (5, 15)}
 
 
@@ -329,7 +330,7 @@ class Endless(Target):
 
 
 class Tracer:
-    """memtrace that traces running processes or a command. It traces when the constructor returns,
+    """A memtrace that traces running processes or a command: from the return of the constructor
     until stop()."""
 
     def __init__(self, *args, wait=True, **options):
@@ -405,8 +406,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Losses that hide where memory was allocated, but not how much. map_records_lost counts as one of
-# them, because any process of the machine can cause it by its execs.
+# Losses that hide where memory was allocated, but not how much. map_records_lost is one of them.
+# Tests allow it, because any process of the machine can cause it by its execs.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 

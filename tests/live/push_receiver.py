@@ -122,8 +122,8 @@ def read_name(name):
 
 
 class Receiver:
-    """mode: the status to answer, with the headers of answer_headers; or "hang": no answer until
-    the mode changes, when the connection is closed."""
+    """mode: the status to answer, with the headers of answer_headers; or "hang": the receiver does
+    not answer, and closes the connection when the mode changes."""
 
     def __init__(self):
         self.mode, self.answer_headers = 200, {}

@@ -102,13 +102,13 @@ def fork_one(name, reason, verbose):
         told.write(why)
         told.flush()
         status = OUTCOMES.index(outcome)
-    finally:  # also on SIGTERM: run_one() has ended the processes that it had started
+    finally:  # also on SIGTERM: by then run_one() has ended the processes that it started
         os._exit(status)
 
 
 def run_beside(names, choose, at_once, reason, verbose, note):
-    """Runs at_once tests at a time. choose(waiting, running) gives the next of the names that wait,
-    or None: no one may run beside those that are running."""
+    """Runs at_once tests at a time. choose(waiting, running) returns the waiting test to start
+    next, or None if none of them may run beside the running tests."""
     waiting, running = list(names), {}  # running: pid -> name, start, file
     try:
         while waiting or running:
@@ -137,8 +137,8 @@ def run_beside(names, choose, at_once, reason, verbose, note):
 
 def choose_sociable(waiting, running):
     """Tests with perf uprobes mostly wait for the kernel, which removes these probes one after the
-    other. So one of these tests runs at a time, those of `make test` first, and two only when no
-    other tests are left."""
+    other. So only one of these tests runs at a time, or two when no other tests are left. Those of
+    `make test` run first."""
     perf = [name for name in waiting if name.endswith("[perf]")]
     others = [name for name in waiting if not name.endswith("[perf]")]
     if perf and not any(name.endswith("[perf]") for name in running):
@@ -147,7 +147,7 @@ def choose_sociable(waiting, running):
 
 
 def choose_wide(waiting, running):
-    """No two of one file."""
+    """Never two tests of the same file."""
     files = {harness.file_of(name) for name in running}
     return next((name for name in waiting if harness.file_of(name) not in files), None)
 

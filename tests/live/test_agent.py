@@ -122,7 +122,7 @@ def agent_serves_what_there_is():
                 with open(file, "wb") as to:
                     to.write(agent.get(f"/pid/{pid}/{path}")[1])
                 read = memtrace("report", "-f", "json", file).json()
-                # heap_v2 is not exact: it has integers that a reader multiplies
+                # heap_v2 is not exact: it has integers that a reader multiplies by a factor
                 # (user/encode/heap_v2.c)
                 expect(abs(read["live_bytes"] - live) <=
                        (live / 1000 if path == "pprof/heap" else 0),
@@ -149,7 +149,7 @@ def agent_serves_what_there_is():
 @test(beside=True, long=True)
 def agent_tells_what_is_new():
     """An idle process has no new profile in most rounds, but counts as alive. After it has worked,
-    the next round has one."""
+    the next round has a new profile of it."""
     with Target("truth_basic") as quiet, Endless("leaking", "--rate", "1000") as busy, \
             Agent("-p", f"{quiet.pid},{busy.pid}", "-i", "1") as agent:
         agent.wait_for(quiet.pid, busy.pid)
@@ -174,8 +174,8 @@ def agent_tells_what_is_new():
 
 @test(beside=True)
 def agent_metrics():
-    """promtool accepts the metrics, which are by group. Each stack's number leads to a page with
-    its frames."""
+    """promtool accepts the metrics. They have labels for groups. Each stack's number leads to a
+    page with its frames."""
     with watching_a_leak() as (target, agent):
         _, kind, text = agent.ask("/metrics", headers={
             "Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"})
@@ -219,8 +219,8 @@ def agent_is_read_by_others():
 
 @test(beside=True)
 def agent_heap_of_some_seconds():
-    """go tool pprof reads from heap?seconds=S the memory that leaks in this time. Meanwhile other
-    clients are served. Too many such requests at once are refused."""
+    """go tool pprof reads from heap?seconds=S the memory that leaks in these S seconds. Meanwhile
+    other clients are served. Too many such requests at once are refused."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
             Agent("-p", target.pid, "-i", "1", "--max-overhead", "off") as agent, \
             contextlib.ExitStack() as stack:
@@ -435,7 +435,7 @@ def agent_refuses():
 
 @test(beside=True)
 def agent_knows_containers():
-    """The discovery page has the container and the pod that the path of the cgroup names."""
+    """The discovery page names the container and the pod that are in the path of the cgroup."""
     container, pod = f"{os.getpid():064x}", "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
     with cgroup(f"kubepods-pod{pod}.slice") as outer:
         with cgroup(f"{os.path.basename(outer)}/cri-containerd-{container}.scope") as path:
@@ -454,7 +454,7 @@ def agent_knows_containers():
 
 @test(beside=True)
 def agent_names_are_text():
-    """A name full of markup is text in every form."""
+    """A name full of markup stays plain text in every output format."""
     name = '<b>"x\\'
     with place() as directory:
         path = os.path.join(directory, name)
@@ -629,8 +629,8 @@ def agent_leaves_alone():
 @test(long=True)
 def agent_leaves_alone_without_a_main_thread():
     """The main thread of a deactivated process ends. The process stays in the agent's list. When it
-    is activated, it is traced again if probes are in the code of all processes. If it had probes of
-    its own, it is not traced, and /targets says why."""
+    is activated, it is traced again if probes are in the code of all processes. If the process had
+    probes of its own, it is not traced, and /targets says why."""
     for named in (False, True):
         with Target("strange", "headless") as target, \
                 Agent(*(("-p", target.pid) if named
@@ -747,7 +747,7 @@ def agent_sees_what_others_allocate_in_a_process():
         wait_until(lambda: agent.targets()[other.pid]["snapshot"] >=
                    before[other.pid]["snapshot"] + 5, "five profiles")
         rounds = agent.targets()[target.pid]["snapshot"] - before[target.pid]["snapshot"]
-        # a process that rests would have two or three, because its rounds are longer
+        # an idle process would have two or three profiles, because its rounds are longer
         expect(rounds >= 4, f"{rounds} profiles; of a process that works, five")
         target.say("stop")
         truth = json.loads(target.line())
@@ -760,8 +760,8 @@ def agent_sees_what_others_allocate_in_a_process():
 
 @test(beside=True)
 def agent_gives_who_grows_more_windows():
-    """A program that is traced in windows begins to leak. It gets more windows. /targets, its page
-    and /metrics say so."""
+    """A program that is traced in windows begins to leak. It gets more windows. /targets, the
+    program's page and /metrics say so."""
     with Endless("leaking", "plugin_late", "--rate", "400000", "--leak", "20000000") as target, \
             Agent("-p", target.pid, "--debug-window-period", "100") as agent:
         agent.wait_for(target.pid, snapshots=7)

@@ -21,8 +21,8 @@ def curl(*args):
 
 @test(beside=True)
 def agent_on_a_unix_socket():
-    """curl gets the pages from a unix socket, whatever host it names. The agent removes its socket
-    at its end, and replaces a socket that a killed agent has left."""
+    """curl gets the pages from a unix socket, whatever host the request names. The agent removes
+    its socket at its end, and replaces a socket that a killed agent has left."""
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "socket")
         args = [MEMTRACE, "agent", "--listen", f"unix:{path}", "-p", str(target.pid),
@@ -78,8 +78,8 @@ def put(path, text, mode=0o600):
 
 @test(beside=True)
 def agent_for_other_hosts():
-    """curl gets pages only with TLS and the token. A reload reads certificate and token again. 250
-    half handshakes are closed."""
+    """curl gets pages only with TLS and the token. A reload reads certificate and token again. The
+    agent closes 250 connections with unfinished handshakes."""
     with place() as directory, Target("truth_basic") as target, contextlib.ExitStack() as stack:
         make_certificate(directory)
         cert, key, token = (os.path.join(directory, name) for name in ("cert", "key", "token"))

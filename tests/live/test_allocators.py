@@ -35,8 +35,8 @@ def families(profile):
 
 def check_functions(truth, profile):
     """As check_exact(), except for the number of calls. An allocator's functions may call each
-    other, which changes that number. The only loss allowed is of calls that threw
-    (returns_missing)."""
+    other, which changes that number. The only allowed loss is returns_missing, by calls that
+    threw."""
     held = by_function(profile, truth["functions"])
     expect(None not in held, "stacks of nobody:", held.get(None))
     for name, wanted in truth["functions"].items():
@@ -122,8 +122,9 @@ int main(void)
 @test_each_kind(long=True)
 def alloc_without_return_probes(kind):
     """With --no-return-probes no call returns through a return probe; the target itself checks
-    this. memtrace still knows the values that calls return. glibc's calloc jumps to memset: its
-    return value counts as unknown. A malloc whose return value cannot be found is refused."""
+    this. memtrace still knows the values that calls return. glibc's calloc jumps to memset, so
+    calloc's return value counts as unknown. A malloc whose return value cannot be found is
+    refused."""
     changed, said = {}, {}
     with place() as directory:
         program = compile_c(directory, RETURNS, "-O1")
@@ -292,7 +293,7 @@ def alloc_cxx(kind):
 def alloc_bad_alloc(kind):
     """A traced program catches the same exceptions as an untraced one, ten thousand times. The
     kinds of probe differ only at a function's entry, so only the best kind does all rounds.
-    (Debian's mimalloc is C and aborts instead, traced or not.)"""
+    (Debian's mimalloc is built as C: it aborts instead of throwing, traced or not.)"""
     wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
@@ -357,7 +358,7 @@ POOL = ("--alloc", "exe:pool_alloc(size=2,pool=1)->ret", "--alloc", "exe:pool_ge
 @test_each_kind(beside=True)
 def alloc_pool(kind):
     """Blocks of a pool that the user names are counted. Memory that the pool takes from malloc is
-    not."""
+    not counted."""
     for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
         truth, profile, _ = trace_script(kind, "truth_alloc_pool", options=("-i", "1", *options))
         check_functions(truth, profile)
@@ -366,8 +367,8 @@ def alloc_pool(kind):
 
 @test(beside=True)
 def alloc_pool_unnamed():
-    """If the user does not name the pool, its memory is one big malloc. This shows that alloc_pool
-    can fail."""
+    """If the user does not name the pool, its memory is one big malloc. This shows that the test
+    alloc_pool is able to fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
@@ -448,8 +449,8 @@ def check_pool(kind, *command):
 @test_each_kind(beside=True)
 def alloc_python_copied(kind):
     """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many
-    live blocks as sys.getallocatedblocks() says, and none that are freed. With PYTHONMALLOC=malloc
-    it sees each object with every kind of probe."""
+    live blocks as sys.getallocatedblocks() says, and no freed blocks. With PYTHONMALLOC=malloc it
+    sees each object with every kind of probe."""
     python = need_tool("/usr/bin/python3")
     pooled = check_pool(kind, python)
     result, blocks = trace_python(kind, [python], "malloc")
@@ -539,7 +540,7 @@ def alloc_named_checked():
 
 
 def sampled_under(program, preload):
-    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the
+    """Tests the allocator as test_sampled tests glibc's malloc. A second series runs only if the
     first is out of bounds."""
     told = []
     for attempt in range(2):

@@ -55,8 +55,9 @@ def live_of(profile, function):
 @test(long=True)
 def budget_bursts():
     """A target runs at full speed for a second, between times of silence. It loses as much speed as
-    memtrace prints, and no more than the limit allows. Its speed is in pairs per CPU time, compared
-    with an untraced loop that runs on the same CPU at the same time."""
+    memtrace prints, and no more than the limit allows. Speed is the number of pairs of malloc and
+    free per CPU time. The target's speed is compared with that of an untraced loop that runs on the
+    same CPU at the same time."""
     def bursts(*targets):
         before = [cpu_ns(target.pid) for target in targets]
         for target in targets:
@@ -220,7 +221,7 @@ def budget_forks():
                 children.append(int(target.line().split()[1]))
                 inherited += bool(changed_text(children[-1]))
                 time.sleep(0.05)
-            in_window(target.pid)  # children of earlier windows get no probes from this one
+            in_window(target.pid)  # a new window gives no probes to earlier children
             expect_equal([pid for pid in children if changed_text(pid)], [],
                          "children with probes after their window")
             tracer.stop()
@@ -258,8 +259,8 @@ def kill_often(times):
 
 @test
 def budget_killed():
-    """memtrace is killed at a random moment, and in a window. Afterwards the target's code is the
-    original again."""
+    """memtrace is killed twice: at a random moment, and in a window. Afterwards the target's code
+    is the original again."""
     return kill_often(2)
 
 
@@ -370,8 +371,8 @@ TRAPPED_PCT, VISITED_PCT, RUN_PCT = 21, 6, 14  # docs/overhead.md
 
 
 def check_others(target, expected, *others):
-    """Traces a round of the target while other tracers trace others, each of them a list of
-    targets. Checks what memtrace says of these tracers."""
+    """Traces a round of the target. Meanwhile, for each list of other targets, another tracer
+    traces the targets of the list. Checks what memtrace says of these tracers."""
     with contextlib.ExitStack() as stack:
         for traced in others:
             pids = [word for other in traced for word in ("-p", str(other.pid))]

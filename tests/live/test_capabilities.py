@@ -107,7 +107,8 @@ def capabilities_while_tracing(kind):
 
 @test(beside="wide")
 def capabilities_of_all():
-    """With -a memtrace places and removes probes when processes start. It keeps the same set."""
+    """With -a memtrace places and removes probes when processes start. It keeps the same set of
+    capabilities."""
     with Tracer("-a", "-f", "none", "-q") as tracer:
         check_kept(tracer.process.pid, TRACING | ROOT)
         tracer.stop()
@@ -291,8 +292,8 @@ def capabilities_without_root_top():
 
 @test(beside=True, long=True)
 def capabilities_of_the_file():
-    """A program that has capabilities by setcap is not dumpable, and its own /proc belongs to root.
-    memtrace works."""
+    """A memtrace that has capabilities by setcap is not dumpable, and its own /proc directory
+    belongs to root. It works all the same."""
     with Target("truth_basic") as target, place() as directory:
         os.chmod(directory, 0o755)
         program = shutil.copy(MEMTRACE, directory + "/memtrace")

@@ -99,8 +99,8 @@ def diff_names_the_leaking_replica():
 
 
 def measure_pairs(programs):
-    """Traces two processes of each program, none of which grows; returns the programs that diff
-    says grow."""
+    """Traces two processes of each program, none of which grows; returns the programs of which diff
+    says that they grow."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return [program for program, pair in
                 zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))

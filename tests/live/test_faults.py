@@ -28,7 +28,7 @@ def begin(target, options, at, error, log=None):
 
 
 def wait_tracing(tracer):
-    """Returns memtrace's messages until it traced or ended, and whether it traces."""
+    """Waits until memtrace traces or has ended. Returns its messages, and whether it traces."""
     said = ""
     while not re.search(r"; tracing$", said, re.M):
         try:
@@ -39,8 +39,8 @@ def wait_tracing(tracer):
 
 
 def check(profile, truth):
-    """All live memory is in the profile. It is under its functions, or a counter says that stacks
-    are not whole."""
+    """All live memory is in the profile. It is listed under the functions that allocated it, or a
+    counter says that stacks are not whole."""
     expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()),
                  "live bytes")
     if profile["stacks_complete_pct"] == 100:
@@ -100,8 +100,8 @@ def faults_out_of_memory():
 
 @test(beside=True, long=True)
 def faults_of_perf_probes():
-    """Perf uprobes are placed one by one; the other kinds all at once. If one fails, those in place
-    are removed."""
+    """Perf uprobes are placed one by one, and probes of the other kinds all at once. If one perf
+    uprobe fails, those in place are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
     # lets one of every 8 calls fail, because links are slow

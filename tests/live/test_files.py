@@ -30,7 +30,7 @@ def copies(directory, n, distinct=False):
 
 def untraced(sizes, profiles):
     """The processes without a fitting profile. (A static program's first allocations may be missing
-    in it.)"""
+    in its profile.)"""
     held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
             for pid in sizes}
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
@@ -101,8 +101,8 @@ def hidden(n):
 
 @test(beside="wide")
 def files_of_short_first_process():
-    """The first process of a program ends before memtrace can open its file, and the path to the
-    file ends with it. Later processes of the program are traced."""
+    """The first process of a program ends before memtrace can open the program's file. The path to
+    the file disappears with the process. Later processes of the program are traced."""
     n, pids = 20, {}
     with hidden(n) as shell:
         with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
@@ -158,8 +158,8 @@ def disk_free(path):
 
 @test(long=True)
 def files_are_let_go():
-    """memtrace keeps no program open that was run and deleted, so its file system can be
-    unmounted."""
+    """After a program was run and deleted, memtrace does not keep its file open. So the file system
+    can be unmounted."""
     n, size = 30, 20 << 20
     with place() as directory:
         mounted = run(["mount", "-t", "tmpfs", "-o", f"size={(n + 2) * size}", "none", directory])

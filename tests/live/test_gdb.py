@@ -90,9 +90,9 @@ def expected(found):
 
     - realloc(NULL, n) jumps to malloc: gdb stops twice, for one call.
     - heap_v2 files leave out calls for no bytes.
-    - In the dynamic linker's first instructions gdb has no unwind information. It takes argc and
-      argv on the stack for further frames. But the process began there, so these frames are left
-      out."""
+    - In the dynamic linker's first instructions gdb has no unwind information. It mistakes argc and
+      argv, which are on the stack, for further frames. But the process began with these
+      instructions, so such frames are left out."""
     stacks, unfollowed, before = {}, 0, None
     for name, rdi, rsi, rsp, pcs, outermost in found["calls"]:
         size = FUNCTIONS[name](rdi, rsi)
@@ -123,8 +123,8 @@ def same_bytes(wanted, got):
 
 
 def nearest(stack, others):
-    """Of memtrace's stacks with the same function, the one with the most equal leading frames, and
-    their number."""
+    """Finds the one of the other stacks that has the most leading frames in common with this stack.
+    Returns the number of these frames, and the other stack."""
     def agree(other):
         n = 0
         while n < min(len(stack), len(other)) and stack[n] == other[n]:

@@ -66,9 +66,9 @@ def wait_unchanged(pid, timeout=10):
 
 
 def expect_unchanged(pid, when):
-    """Another tracer may change the code of every process (-a). So the failure names other tracers,
-    and says how long the change lasts: a second tracer ends a window, or a process that has
-    outlived memtrace ends."""
+    """Another tracer may change the code of every process (-a). So the failure names other tracers.
+    It also says how long the change lasts: a change by a second tracer lasts until its window ends,
+    a change by a process that has outlived memtrace until this process ends."""
     changed = changed_text(pid)
     if not changed:
         return
@@ -157,7 +157,7 @@ class Victims:
         self.rounds += 1
 
     def pick(self, dice):
-        """The pid of one of the two, running."""
+        """The pid of one of the two running processes."""
         if self.stubborn and self.stubborn.poll() is not None:
             self.check_stubborn()
             self.stubborn = None

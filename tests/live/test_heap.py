@@ -207,8 +207,8 @@ def heap_other_glibcs():
 
 @test(beside=True)
 def heap_other_jemallocs():
-    """Works with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian testing's
-    jemalloc. 5.2 uses 16 KiB for aligned blocks."""
+    """Works with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with Debian
+    testing's jemalloc. 5.2 uses 16 KiB for aligned blocks."""
     with place() as directory:
         for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
             with Held(directory, "held", "quiet",
@@ -318,9 +318,9 @@ def check_origins(origins, made, nbytes):
 
 
 def check_makers(preload):
-    """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does
-    memtrace heap later, by the run's file. As the program replaces the blocks that the run has
-    sampled, it tells less, and nothing wrong."""
+    """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does a later
+    memtrace heap that reads the run's file. As the program replaces the blocks that the run
+    sampled, makers of fewer blocks are named, but no wrong ones."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     process = start([os.path.join(PROGS, "makers"), 20000, 120], env=env)
     made, nbytes = {}, {}
@@ -358,8 +358,8 @@ def check_makers(preload):
 
 @test(beside=True, long=True)
 def heap_names_who_made_old_blocks():
-    """Finds who made blocks that are older than tracing. One block in 40 is of make_config(), which
-    looks like a block of make_entry()."""
+    """Finds who made blocks that are older than tracing. One block in 40 is made by make_config(),
+    and looks like a block of make_entry()."""
     said = check_makers(None)
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"{JEMALLOC} is missing")
@@ -368,8 +368,8 @@ def heap_names_who_made_old_blocks():
 
 @test(beside=True, long=True)
 def heap_names_who_made_the_keys_of_redis():
-    """Finds who made the keys that were set before tracing. More keys are set meanwhile. Each has
-    an entry, a key, an object and a value."""
+    """Finds who made the keys that were set before tracing. More keys are set meanwhile. For each
+    key there are four blocks: an entry, the key, an object and a value."""
     server, cli, bench = (need_tool("redis-server"), need_tool("redis-cli"),
                           need_tool("redis-benchmark"))
     with place() as directory:
@@ -425,8 +425,8 @@ def heap_by_a_profile():
 
 @test(beside=True)
 def heap_after_a_run():
-    """The tables of --heap are below those of the run, also with --rss, and say why there are
-    none."""
+    """The tables of --heap are below those of the run, also with --rss. If there are no tables of
+    --heap, the output says why."""
     process = start([os.path.join(PROGS, "makers"), 2000, 30])
     while read_line(process, process.stdout) != "ready\n":
         pass
@@ -471,8 +471,8 @@ def heap_census_as_stacks():
 
 @test(beside=True)
 def heap_keeps_a_limit_of_its_own():
-    """--max-overhead limits the CPU time of heap and why, on idle CPUs, too. What they find is the
-    same."""
+    """--max-overhead limits the CPU time of heap and why, on idle CPUs, too. The limit does not
+    change what they find."""
     script = "x = [str(i) * 10 for i in range(1000000)]; print('ready', flush=True); input()"
     target = start(["/usr/bin/python3", "-c", script],
                    env={**os.environ, "PYTHONMALLOC": "malloc"})

@@ -85,8 +85,9 @@ def host_quiet():
 
 def trace_storm():
     """Beside idle and modest processes, two do nothing but allocate: one leaks, and one runs for
-    some seconds only. Returns the profiles, the pid of the process that leaks, the truths of this
-    process and of the modest ones by pid, and how much the other process was slowed down."""
+    some seconds only. Returns the profiles, the pid of the process that leaks, the truths by pid of
+    this process and of the modest ones, and the slowdown of the process that runs for some
+    seconds."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
@@ -197,7 +198,7 @@ def host_crowd():
     # two or three links for each file of each process that has a window
     most = max(links for _, links in seen)
     expect(most <= 8 * 4, "BPF links, second by second:", seen)
-    # as many links again are being removed, each by a helper
+    # up to as many links again are being removed, each by a helper
     expect(seen[-1][0] <= seen[0][0] + 2 * 8 * 4, "descriptors and links, second by second:", seen)
     expect(own_pct < 40, f"memtrace took {own_pct:.1f} % of a core")
     return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; "

@@ -19,8 +19,8 @@ QUICK = ("-d", "0.1", "-q", "-f", "none")
 
 
 def refused(result, status, *words):
-    """Checks that memtrace ended with this status, wrote no output, and one line of error with
-    these words. Wrong usage (status 2) adds a line with a hint."""
+    """Checks that memtrace ended with this status, wrote no output, and wrote one line of error
+    with these words. Wrong usage (status 2) adds a line with a hint."""
     expect_equal(result.status, status, result)
     expect_words(result.err, r"^memtrace: ", *words)
     expect_equal(result.out, "", f"output of {result}")
@@ -224,8 +224,8 @@ def input_missing_kind():
 
 @test(beside=True)
 def input_perf_everywhere():
-    """Perf uprobes in the code of every process cannot keep a limit. They are refused, also where
-    they were chosen on a kernel that has better kinds."""
+    """With perf uprobes in the code of every process, memtrace cannot keep a limit. So it refuses
+    them, also if the user chose them on a kernel that has better kinds."""
     if "perf" in found_kinds():
         refused(memtrace("-a", "--probe-kind", "perf", *QUICK), 1,
                 "memtrace: perf uprobes .*-p.*--max-overhead off")
@@ -486,7 +486,7 @@ def output_disk_fills_meanwhile():
             dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
             status=0; wait $memtrace || status=$?
             grep -v probe err; echo "status $status"; cat out.$1.heap; ls"""
-        target.say("go")  # whether it runs before tracing or during it, there is a heap to write
+        target.say("go")  # the script may run before tracing: there is a heap to write in any case
         result = in_small_disk(directory, script, target.pid, MEMTRACE)
         expect_equal(result.status, 0, result)
         expect_words(result.out, f"cannot write out.{target.pid}.heap: No space", "^status 1$",

@@ -2,12 +2,12 @@
 """jeprof reads from memtrace's .heap file the functions and bytes of memtrace's JSON, table and
 .collapsed.
 
-Both the heap file and jeprof round. The heap file has a pair of integers for a stack, which jeprof
-multiplies by a factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's number of
-objects is not an integer (TOLERANCE in user/encode/heap_v2.c). At an interval of 1, jeprof reads a
-block of one byte as 1.58. It then cuts off the fraction of each line. So a stack may differ by
-0.5 % of its bytes or by one byte for each of its entries in the heap file, and by one byte for the
-line."""
+Both the heap file and jeprof round. For each stack, the heap file has a pair of integers. jeprof
+multiplies them by a factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's
+number of objects is not an integer (TOLERANCE in user/encode/heap_v2.c). At an interval of 1,
+jeprof reads a block of one byte as 1.58. It then cuts off the fraction of each line. So a stack may
+differ by one byte for the line and, in addition, by 0.5 % of its bytes or by one byte for each of
+its entries in the heap file."""
 import re
 
 from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,
@@ -141,7 +141,7 @@ def jeprof_sampled():
 
 @test(beside=True)
 def table_agrees():
-    """The table's rows show the truth of truth_basic, in units for people."""
+    """The table's rows show the truth of truth_basic, in human-readable units."""
     result = memtrace("-i", "1", "-f", "none", "-n", "5", "--weight", "live", "-o", "-",
                       "--", f"{PROGS}/truth_basic", "--auto")
     expect_equal(result.status, 0, result)

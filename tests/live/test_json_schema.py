@@ -20,8 +20,8 @@ def read(path):
 
 
 def validator(kind, path="docs/memtrace.schema.json"):
-    """Validators for one kind of document and for the whole schema. The first has better messages
-    than "none of five"."""
+    """Validators for one kind of document and for the whole schema. Messages of the first are
+    better than the second's "none of five"."""
     if not jsonschema:
         raise NotRunnable("python3-jsonschema is not installed")
     schema = json.loads(read(path))

@@ -10,8 +10,7 @@ from harness import (Endless, Tracer, by_function, expect, expect_equal, expect_
 
 
 class Reporter(Endless):
-    """The target. It has begun to trace when the caller says so: call begin() after memtrace
-    traces."""
+    """The target. It waits for begin(), which the caller calls when memtrace traces."""
 
     def __init__(self, *args):
         super(Endless, self).__init__("reporter", *args)
@@ -40,9 +39,9 @@ def trace(target, seconds, *options):
 
 
 def check(truth, profile):
-    """The intervals hold the truth. Those of the two functions and of the total are 95 % intervals,
-    so with three of them a test would fail in one of ten runs: each is widened here by its own
-    width at both ends."""
+    """The intervals hold the truth. There are three 95 % intervals: of each of the two functions,
+    and of the total. With them, a test would fail in one of ten runs. So each is widened here by
+    its own width at both ends."""
     expect(set(losses(profile)) <= {"freed_unobserved"}, "losses:", losses(profile))
     expect_equal(profile["sampled_by_target"], True, "sampled_by_target")
     expect_equal(truth["unreported"], 0, "samples that the target could not report")

@@ -20,7 +20,7 @@ TABLE = re.compile(r"^COMPONENT(?:.* % .*\n)+", re.M)
 
 @test(beside=True)
 def modules_redis():
-    """Networking, data and the remainder add up to the whole; their objects exactly."""
+    """Networking, data and the remainder add up to the whole. Numbers of objects do so exactly."""
     keys = 3000
     with place() as directory, redis_server() as (server, socket):
         rules = os.path.join(directory, "rules")

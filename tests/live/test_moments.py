@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An event happens at a random moment of attaching, tracing, reading or ending: to memtrace, to its
+"""At a random moment of attaching, tracing, reading or ending, an event happens to memtrace, to its
 keeper, to its target, or to a file or server that memtrace writes to or waits for. No target is
 harmed and no probe is left. When memtrace is stopped or killed, its probes are gone within a second
 or two (probes of the kind perf take longer).
@@ -112,7 +112,7 @@ def keeper_killed(m):
 
 
 def keeper_stopped(m):
-    """memtrace works on, and its end waits for no signal from outside."""
+    """memtrace goes on, and can end although nobody continues the stopped keeper from outside."""
     m.begin()
     try:
         os.kill(keeper_of(m.tracer.pid), signal.SIGSTOP)

@@ -76,8 +76,8 @@ def by_size(profile):
 
 def check_all(profiles, wanted):
     """Each process has all stacks, whole and named. One process of a hundred may have stacks that
-    end early: the kernel cannot look up a mapping while another tracer that places probes holds the
-    lock of the address space."""
+    end early. While another tracer places probes, it holds the lock of the address space, and the
+    kernel cannot look up a mapping."""
     early = 0
     for profile in profiles:
         if profile["stacks_complete_pct"] != 100:

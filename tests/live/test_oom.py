@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes that are killed because memory is short, or by a signal. `record --on-oom` writes
-profiles of the former."""
+profiles of those that are killed because memory is short."""
 import contextlib
 import glob
 import json

@@ -67,8 +67,8 @@ def forgotten_bytes(path):
 
 @test  # not beside other tests: on two CPUs a snapshot would come a second late
 def options_snapshots():
-    """Snapshots come each second, and on request. Their files are whole and show the state of their
-    time. The tracing goes on."""
+    """Snapshots come each second, and on request. Each file is whole, and shows the state at the
+    time of its snapshot. The tracing goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
         prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
         with Tracer("-p", target.pid, "-i", "1", f"--json={directory}/json", "--every", "1", "-o",

@@ -151,7 +151,7 @@ def check_forgotten(chunk, probes, **server):
                 for query in queries:
                     session.ask(query)
             session.ask("select sum(forget_row()) from generate_series(1, 1000);")
-            session.ask("prepare kept as select 1;")  # has contexts of its own
+            session.ask("prepare kept as select 1;")  # a prepared query has its own contexts
             used = int(session.ask(USED)) - before
             session.ask("select 1;")
             profile = tracer.stop().json()
@@ -176,7 +176,7 @@ def check_forgotten(chunk, probes, **server):
 def pools_postgres():
     """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in
     contexts that are reset or deleted are not. The total is what PostgreSQL says its contexts use,
-    without its headers and rounding."""
+    without PostgreSQL's headers and rounding."""
     # 200 bytes are rounded to 256, and a header has 16
     return check_forgotten(272, ("palloc", "MemoryContextDelete"))
 
@@ -313,10 +313,10 @@ def pools_apr():
     expect_equal(profile["live_objects"], 1010 + 3, "blocks, and pools")
 
 
-# The truth: PHP's own count. In the second round these stay: 500 strings that fill a block of 1280
-# bytes each, 400 objects of 72 bytes, whose class of size is 80, one string of 3 MB, and one that
-# grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for all this since the
-# first round.
+# The truth: PHP's own count. In the second round these stay: 500 strings, each of which fills a
+# block of 1280 bytes; 400 objects of 72 bytes, in the size class of 80 bytes; a string of 3 MB; and
+# a string that grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for all this
+# since the first round.
 PHP = r"""<?php
 class Order { public $a; public $b; }
 $kept = [];
@@ -370,7 +370,7 @@ def php_script(text, **environment):
 
 
 def said(target, answer_to=None):
-    """The next line of the program, after a line to it."""
+    """Sends a line to the program if one is given. Returns the program's next line."""
     if answer_to is not None:
         target.stdin.write(answer_to)
         target.stdin.flush()
@@ -386,7 +386,8 @@ def php_blocks(profile):
 @test(beside=True)
 def pools_php():
     """What a script of PHP keeps is what memory_get_usage() says, but for the rounding of sizes.
-    Blocks of each kind are seen: of a class of size, large, huge, grown by realloc."""
+    Blocks of each kind are seen: of a size class, large ones, huge ones, and those that realloc has
+    grown."""
     with php_script(PHP) as target:
         expect_equal(said(target), "ready", "the script")
         said(target, "\n")
@@ -396,7 +397,7 @@ def pools_php():
             profile = tracer.stop().json()
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
     nbytes, objects = php_blocks(profile)
-    # PHP counts 80 bytes of an object of 72 bytes, and whole pages of the two large blocks
+    # PHP counts 80 bytes for an object of 72 bytes, and whole pages for the two large blocks
     expect(8 * 400 <= used - nbytes < 8 * 400 + 2 * 4096,
            f"PHP counts {used} bytes, memtrace {nbytes}")
     expect_equal(objects, 500 + 400 + 2, "blocks")
@@ -414,7 +415,7 @@ echo memory_get_usage();
 @test(beside=True)
 def pools_php_requests():
     """All blocks of a request of a PHP server end with the request. Blocks of a request that runs
-    are live. In a run with a limit this pool is not probed, and this is told."""
+    are live. In a run with a limit this pool is not probed, and the output says so."""
     with place() as directory:
         with open(f"{directory}/index.php", "w", encoding="utf-8") as file:
             file.write(PHP_SERVER)

@@ -115,8 +115,8 @@ def push_is_what_is_served():
 
 @test(beside=True)
 def push_by_pyroscopes_api():
-    """Pyroscope's push API gets the same profiles as its /ingest. Labels are of the process, and a
-    profile that is sent again has the same id."""
+    """Pyroscope's push API gets the same profiles as its /ingest. The labels are those of the
+    process. A profile that is sent again has the same id."""
     with Receiver() as ingest, Receiver() as api, Endless("leaking", "--rate", "1000") as target, \
             Agent("-p", target.pid, "--push-pyroscope", ingest.url, "--push-pyroscope-rpc", api.url,
                   "--push-tenant", "team-1", "--label", "env=a,b}", "--label", "pid=none") as agent:
@@ -153,8 +153,8 @@ def push_by_pyroscopes_api():
 
 @test(beside=True)
 def push_to_a_receiver_that_hangs():
-    """If a receiver hangs, tracing and serving go on. A profile that it may have received is sent
-    again with the same interval and id, and counted."""
+    """If a receiver hangs, tracing and serving go on. A profile that the receiver may have got is
+    sent again with the same interval and id, and counted."""
     with Receiver() as receiver, Endless("leaking", "--rate", "1000") as target, \
             Agent("-p", target.pid, "--push-pyroscope", receiver.url) as agent:
         agent.wait_for(target.pid)
@@ -228,7 +228,8 @@ def push_to_a_receiver_that_refuses():
 
 @test(beside=True)
 def push_names_are_text():
-    """A name with all characters that end names is still the value of one label."""
+    """A name that contains every character that could end a name is still the value of one
+    label."""
     name = 'a{x=1},b="% '
     with place() as directory, Receiver() as pyroscope, Receiver() as otlp:
         path = os.path.join(directory, name)

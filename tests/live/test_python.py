@@ -213,8 +213,8 @@ input()
 
 
 def check_arenas(python, root, size, *options):
-    """Memory that the pool maps, in arenas of that size, is the allocator's own. It does not seem
-    to be held by the code that happened to need it: this may be any code."""
+    """Memory that the pool maps in arenas of this size is reported as the allocator's own. It is
+    not reported as held by the code whose call made the pool map an arena: this may be any code."""
     with running(ARENAS, python, root, allocator="pymalloc") as (target, _):
         with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
                     "-f", "none", *options) as tracer:
@@ -249,7 +249,8 @@ def other_pythons():
 
 @test(beside=True, long=True)
 def python_arenas_others():
-    """In 3.12, the probed function jumps to the one that takes the block, so it is in no stack."""
+    """In 3.12, the probed function jumps to the one that takes the block, so the probed function is
+    in no stack."""
     said = [f"{version}: {check_arenas(path, '', 1 << 20)}"
             for version, path in sorted(other_pythons().items()) if version != "3.9"]
     return "; ".join(said) or "no other Python is here"
@@ -264,9 +265,9 @@ def python_stacks_others():
 
 @test(beside=True, long=True)
 def python_stacks_from_start():
-    """A command with an old Python is traced from its first instruction on, when the types that
-    show Python's version do not exist yet: the loader must run first. The imports at Python's start
-    are the first functions with a name."""
+    """A command with an old Python is traced from its first instruction on. At that time, the types
+    that show Python's version do not exist yet: the loader must run first. The imports at Python's
+    start are the first functions with a name."""
     said = []
     for version in sorted({"3.9", "3.10"} & set(other_pythons())):
         result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none",

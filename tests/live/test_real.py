@@ -129,8 +129,8 @@ os._exit(0)
 
 @test(beside=True)
 def real_python():
-    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size,
-    and the size of the list that holds them."""
+    """20,000 bytes objects add exactly their size (1000 bytes and a header of 33 bytes each), and
+    the size of the list that holds them."""
     live, n = [], 20000
     env = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     for count in (0, n):

@@ -157,8 +157,8 @@ def regions_of_go():
 
 def trace_shell(commands, n, *options):
     """Traces a shell that runs n programs, one after the other. Returns their truths, and all
-    profiles. Each program begins its script a moment after its exec, when the unwind tables of its
-    code must be loaded."""
+    profiles. Each program waits for a moment between its exec and its script. Within this moment,
+    the unwind tables of its code must be loaded."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
     with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",

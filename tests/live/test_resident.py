@@ -224,7 +224,8 @@ def resident_jemalloc():
 
 @test(beside=True)
 def resident_of_an_unknown_allocator():
-    """The heap of musl cannot be read from outside. Its row stays whole, and memtrace says why."""
+    """The heap of musl cannot be read from outside. So the heap's row is not divided into parts,
+    and memtrace says why."""
     with Target("truth_basic_musl") as target:
         with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "-i", "1",
                     "--max-overhead", "off") as tracer:
@@ -273,8 +274,8 @@ def resident_table():
 
 @test(beside=True)
 def resident_from_start():
-    """If a command is traced, or a program that the command executes, no heap is from before the
-    run."""
+    """In the profile of a command, or of a program that the command executes, no heap memory is
+    from before the run."""
     program = os.path.join(PROGS, "truth_resident")
     for command in ([program], ["sh", "-c", f"trap '' INT; exec {program}"]):
         with place() as directory:

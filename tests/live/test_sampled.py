@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """At -i 64K the numbers are estimates: they must be unbiased, and their intervals honest.
 
-A draw is one function of truth_sampled in one run: its blocks are chosen by the target's seed, its
-samples by the kernel's random numbers, independently of every other draw. A series of draws fails
+A draw is one function of truth_sampled in one run. The target's seed chooses its blocks, and the
+kernel's random numbers choose its samples. All draws are independent. A series of draws fails
 
  - when the truth is outside the printed interval in more than 10 % of the printed draws. A 95 %
    interval contains the truth in 271 of 285 draws, with a standard deviation of 3.7. It does so in
@@ -65,8 +65,8 @@ class Series:
 @test_each_kind(beside=True, long=True)
 def sampled(kind):
     """The best kind gets 300 draws, for a standard error under 1 %. Each other kind gets 100 draws
-    of a smaller program, and 85 % of the intervals must contain the truth: if each does in 95 of
-    100 cases, this fails with a probability of 7e-05."""
+    of a smaller program, and 85 % of the intervals must contain the truth. If each interval does so
+    in 95 of 100 cases, this check fails with a probability of 7e-05."""
     best = kind == kinds()[0]
     runs, scale, coverage = (15, 100, 0.9) if best else (5, 40, 0.85)
     told = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whole stacks in Debian's own servers, attached to while they work.
+"""Whole stacks in Debian's own servers, to which memtrace attaches while they work.
 
 Each server runs in a directory of its own, on sockets there or on 127.0.0.1. It is given the same
 load before, while and after it is traced. Every answer is checked, and at last the server must end

@@ -34,8 +34,8 @@ LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "libr
 
 def check_stack(what, stack, wanted, own):
     """Checks that the stack goes from malloc through the declared frames to the start, with no
-    other frames of the program. Frames that are not the program's own become one "*" for each row
-    of them. A "*" in wanted matches this, or nothing."""
+    other frames of the program. Each run of consecutive frames that are not the program's own
+    becomes one "*". A "*" in wanted matches such a run, or nothing."""
     frames = stack["frames"]
     # __malloc is malloc's only global name in a static PIE
     expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")
@@ -244,8 +244,8 @@ input()
 
 @test(beside=True)
 def stacks_through_many_libraries():
-    """A process loads more libraries at once than one call can put tables into the kernel. Its
-    stacks are whole."""
+    """A process loads so many libraries at once that one call cannot put all of their tables into
+    the kernel. The process's stacks are whole."""
     n = 150
     with place() as directory:
         paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]

@@ -193,8 +193,8 @@ def stall_regions():
 
 @test_each_kind(long=True)
 def stall_killed(kind):
-    """Probes are removed after a SIGKILL of memtrace, of its keeper, or of one right after the
-    other."""
+    """Probes are removed after a SIGKILL of memtrace, of its keeper, or of both, one right after
+    the other."""
     for victims in ("memtrace",), ("keeper",), ("memtrace", "keeper"), ("keeper", "memtrace"):
         with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
             wait_in_place(target.pid)
@@ -278,8 +278,8 @@ def check_end(process, signals):
 
 @test(long=True)
 def stall_ctrl_s():
-    """On a stopped terminal (Ctrl-S) memtrace goes on. It ends by a signal; or, after -d, by a
-    signal while it writes the table that nobody reads."""
+    """On a stopped terminal (Ctrl-S) memtrace goes on. A signal ends it: during the run, or after
+    -d, while it writes the table that nobody reads."""
     with Busy() as target:
         for options, signals in ((), 2), (("-d", "4"), 1):
             with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
@@ -396,9 +396,9 @@ def unread_pipe():
 
 @test(long=True)
 def stall_unread_output():
-    """Nobody reads standard output, or standard error either, or nobody opens a FIFO. memtrace
-    captures until -d or a signal ends the run, removes its probes and writes its files. Then it
-    waits for the reader until it gets a signal."""
+    """Nobody reads standard output, nobody reads standard output and standard error, or nobody
+    opens a FIFO. memtrace captures until -d or a signal ends the run, removes its probes and writes
+    its files. Then it waits for the reader until it gets a signal."""
     for what in "duration", "SIGINT", "errors", "fifo":
         reader, writer = unread_pipe()
         with place() as directory, Busy() as target:
@@ -452,8 +452,8 @@ def wait_channel(pid):
 
 
 def hang(pid, where="request_wait_answer"):
-    """The helpers (mt-files) that wait in this function of the kernel. By default, the one that
-    waits for FUSE: no signal ends this wait."""
+    """The helpers (mt-files) that wait in this function of the kernel. By default, this is the
+    function that waits for an answer of FUSE. No signal ends this wait."""
     return [child for forker in of_name(pid, "mt-files") for child in of_name(forker, "mt-files")
             if wait_channel(child) == where]
 
@@ -539,8 +539,8 @@ def stall_silent_before():
 def stall_silent_descriptor():
     """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops
     answering. When memtrace writes a profile, a child that reads symbols hangs, because it closes
-    this file. It holds no probe then. And the probes are removed as soon as usual if memtrace is
-    stopped at this moment."""
+    this file. This child holds no probe. So if memtrace is stopped at this moment, the probes are
+    removed as soon as usual."""
     with place() as directory, Endless("leaking", "--rate", "50") as target, \
             silent(directory) as mute:
         own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)

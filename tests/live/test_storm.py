@@ -53,8 +53,8 @@ def held_by(pid):
 
 
 class Storm:
-    """Starts programs, a third of them static. One of `each` programs is a new file, which is
-    removed when the program has ended."""
+    """Starts programs, a third of them static. Of every `each` programs, one is a new file, which
+    is removed when the program has ended."""
 
     def __init__(self, directory, each=3):
         self.directory, self.each, self.running, self.pids, self.fresh = directory, each, [], [], 0
@@ -101,7 +101,7 @@ def middle(looks, key):
 
 
 def check_flat(looks):
-    """Compares the medians of the last and the first third of the figures. A single one may be
+    """Compares the medians of the last and the first third of the figures. A single figure may be
     larger, because a window was open or memtrace had other work."""
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]

@@ -114,7 +114,7 @@ def strange_exec_by_thread():
         # programs run where another tracer has probes.
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
-        else:  # no blocks, or some with another tracer's probes
+        else:  # no blocks, except where another tracer has probes
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 
@@ -352,8 +352,8 @@ OWN = {"calls": 2000, "own": 2000}
 
 @test_each_kind(beside=True)
 def strange_patched(kind):
-    """A process has patched its own copy of malloc. It gets no probe there, because to remove a
-    probe puts back the file's code."""
+    """A process has patched its own copy of malloc. It gets no probe there, because removing the
+    probe would put the file's code in place of the patch."""
     with Target("patched") as target:
         expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")

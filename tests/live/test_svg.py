@@ -305,7 +305,7 @@ def svg_by_keyboard_and_diff():
             near(page.box("journal")["width"], 26 * mib, "all again")
             page.check()
 
-            # open the link to this view in a narrower window, which the policy allows
+            # open the link to this view in a narrower window. The policy allows this.
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
             near(page.box("all")["width"], browser.run("return innerWidth;") - 20,

@@ -228,7 +228,7 @@ def top_of_one_stack():
 @test(beside=True, long=True)
 def top_sorts():
     """By growth, the leak comes first, with about its rate. By allocated bytes, a busy function
-    that holds nothing does."""
+    that holds nothing comes first."""
     with Endless("leaking", "--rate", "5000", "--leak", "60000") as target:
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2",
                     "--max-overhead", "off") as screen:

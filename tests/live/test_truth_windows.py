@@ -3,9 +3,10 @@
 docs/windows.md, which are wrong results of windows on real programs. The truth is the program's own
 count.
 
-A figure must be between truth / FACTOR and truth * FACTOR, or between a quarter and four times the
-truth with an interval that contains the truth. This allows for the noise of some fourteen windows.
-The failures were wrong by factors of 2 to 50, with intervals that did not contain the truth."""
+A figure must be between truth / FACTOR and truth * FACTOR. If its interval contains the truth, it
+may be between a quarter and four times the truth. This allows for the noise of some fourteen
+windows. The failures were wrong by factors of 2 to 50, with intervals that did not contain the
+truth."""
 import math
 import os
 import re
@@ -90,8 +91,8 @@ def constant_twin(len_):
 
 @test
 def truth_windows_redis_same_values():
-    """The same keys get equal values again and again, in pipelines. Nothing grows, and the values'
-    size is live."""
+    """The same keys get equal values again and again, in pipelines. Nothing grows, and one value of
+    each key is live."""
     def check(record):
         check_steady(record)
         check_live(record)
@@ -131,19 +132,19 @@ def truth_windows_cache_of_equal_entries():
 
 @test
 def truth_windows_burst_then_idle():
-    """25 MB are allocated in some 30 ms of CPU time, and then nothing. A window of this time must
-    not stand for the idle time."""
+    """25 MB are allocated in some 30 ms of CPU time, and then nothing. A window during the
+    allocations must not stand for the idle time."""
     return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
 
 
 @test(long=True)
 def truth_windows_lifetimes():
     """Entries are replaced at random. Their mean lifetime follows from the program's own counts by
-    Little's law. The half-life is in the interval. If the interval has an upper end, the estimate
-    is right within a factor of four. If freed entries have several ages, so are the shares that
-    were at most 100 ms and at most a second old. (Where a trap takes 7 us, windows see few or no
-    frees of such a program. Then the interval has no upper end, or all freed entries seem to have
-    one age.)"""
+    Little's law. The true half-life is in the printed interval. If the interval has an upper end,
+    the estimate is right within a factor of four. If freed entries have several ages, two shares
+    are tested in the same way: of entries that were at most 100 ms old, and of those that were at
+    most a second old. (Where a trap takes 7 us, windows see few or no frees of such a program. Then
+    the interval has no upper end, or all freed entries seem to have one age.)"""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()

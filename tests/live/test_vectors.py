@@ -44,8 +44,8 @@ def growth_of(profile):
 
 
 def evidence(growth):
-    """A sort key: functions that surely grow come first, then those that are nearest to it, as in
-    user/profile/growth.h."""
+    """A sort key: functions that surely grow come first, then those that come nearest to sure
+    growth, as in user/profile/growth.h."""
     rate, low, _ = growth
     return (low > 0, rate if low > 0 else rate / (rate - low) if rate > low else 0, rate)
 
@@ -67,10 +67,10 @@ def check_leak(profile, function, rate, sure=True):
 
 def find_vector(seconds, function, truth_key, arguments):
     """Probes make a target that mostly calls malloc and free a hundred times slower, and its net
-    CPU time is not known. The growth of the process shows how fast its vectors grow, but not always
-    that they surely do. The vectors' live bytes follow from the growth of the process. These bytes
-    were once printed as 100 to 270 MB instead of 7: they were computed from net CPU time, but the
-    vectors grow by the wall clock."""
+    CPU time is not known. The growth of the process shows how fast its vectors grow, but does not
+    always prove that they grow. The vectors' live bytes follow from the growth of the process.
+    These bytes were once printed as 100 to 270 MB instead of 7: they were computed from net CPU
+    time, but the vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")

@@ -32,7 +32,8 @@ def why(pid, *args):
 
 
 def ask(pid, ways):
-    """Asks for all blocks of the ways. Returns the document and its "asked"."""
+    """Asks `memtrace why` for all blocks that the target holds or loses in these ways. Returns the
+    document, the document's "asked", and the number of blocks."""
     addrs = [addr for way in ways.values() for addr in way]
     document, _ = why(pid, *(arg for addr in addrs for arg in ("--addr", hex(addr))))
     expect_equal(document["asked"]["missing"], 0, "blocks that are not found")
@@ -95,7 +96,7 @@ def why_held_and_lost():
         check("why", text)
         expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"],
                      "lost blocks of the size")
-        # the table itself has another size
+        # the block of global_table itself has another size
         held = sum(len(way) for way in truth["held"].values()) - 1
         expect_equal(size["asked"]["held_blocks"], held, "held blocks of the size")
         lines = memtrace("why", "-p", target.pid, "--size", 72, "-f", "collapsed").out.splitlines()
@@ -158,8 +159,8 @@ def check_many(target):
 @test(beside=True)
 def why_jemalloc():
     """jemalloc's records of extents point to the first block of each slab and to each large block.
-    So do its bins of free extents, which still have the addresses of extents that are in use
-    again. These pointers hold no block."""
+    So do jemalloc's bins of free extents: they still contain the addresses of extents that are in
+    use again. These pointers hold no block."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"no {JEMALLOC}")
     with Target("holders", "--busy", 2, preload=JEMALLOC) as target:
@@ -175,7 +176,7 @@ def why_jemalloc():
 
 @test(beside=True)
 def why_other_jemallocs():
-    """The same with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian
+    """The same with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with Debian
     testing's jemalloc."""
     for suite in ("bullseye", "trixie"):
         with Target("holders", *MANY, preload=library(suite, "libjemalloc.so.2")) as target:
@@ -208,7 +209,7 @@ def lost_by_leaksanitizer(way):
 @test(beside=True)
 def why_small_programs_as_leaksanitizer():
     """Programs lose or hold blocks in one way each. memtrace finds as many lost blocks and bytes as
-    LeakSanitizer, which is in another build."""
+    LeakSanitizer finds in another build of the program."""
     program = os.path.join(PROGS, "lost_ways")
     if not os.path.exists(program):
         raise NotRunnable(f"{program} is not built")
@@ -240,9 +241,9 @@ def why_redis_loses_nothing():
 
 @test(beside=True)
 def why_finds_a_leak_planted_in_redis():
-    """A library leaks a block at each hundredth read of the server, and counts these blocks. They
-    are lost, under load and at rest, and nothing else is. (To a few of the last ones, a word in the
-    server's memory still points: 12 of 3,820.)"""
+    """A library leaks a block at each hundredth read by the server, and counts these blocks. Only
+    these blocks are lost, under load and at rest. (A word in the server's memory still points to a
+    few of the last blocks: to 12 of 3,820.)"""
     shim = os.path.join(ROOT, "build", "truth", "shim.so")
     if not os.path.exists(shim):
         raise NotRunnable(f"{shim} is not built")
@@ -341,7 +342,7 @@ def why_by_the_name_of_a_function():
 @test(beside=True)
 def why_names_who_made_the_holders():
     """A thread puts blocks into tables that another function allocates while memtrace traces. The
-    paths name both functions: the one of a table, and the one of the blocks in it."""
+    paths name both functions: the maker of a table, and the maker of the blocks in it."""
     with Target("holders", "--fill", 4000) as target:
         target.go()
         result = memtrace("why", "-p", target.pid, "--stack", "^value_new$", "-d", 6, "--json")

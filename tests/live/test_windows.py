@@ -147,9 +147,10 @@ POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--free", "exe:pool_free(ptr=2
 
 @test(beside=True, long=True)
 def windows_of_pools():
-    """A pool on top of malloc in windows. A window may end during a call of the pool. The next
-    window sees the pool's calls all the same. In each window as many blocks end as begin, although
-    blocks that Python's pool takes from malloc are freed twice: by the pool, and by free."""
+    """A pool on top of malloc is traced in windows. A window may end during a call of the pool. The
+    next window sees the pool's calls all the same. In each window as many blocks end as begin,
+    although blocks that Python's pool takes from malloc are freed twice: by the pool, and by
+    free."""
     said = []
     for program, options in (("truth_alloc_pool", POOL), ("truth_alloc_python", ()),
                              ("truth_alloc_python_named", ())):
@@ -195,10 +196,10 @@ def images(*options, rate, seconds, event_s=None):
 
 
 def rate_of_images():
-    """A rate at which tracing costs less than 4.4 % at the default interval and, by the same
-    factor, more than 5 % at 64K. (0.6 of the limit of 5 % is reserved for samples:
-    user/pace/thinning.c.) Both costs are measured first, because the samples' share of the cost
-    depends on the cost of a trap."""
+    """A rate at which tracing costs less than 4.4 % at the default interval, and more than 5 % at
+    64K. The factors between each cost and its bound are equal. (Of the limit of 5 %, 0.6 points are
+    reserved for samples: user/pace/thinning.c.) Both costs are measured first, because the samples'
+    share of the cost depends on the cost of a trap."""
     costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
              for options in ((), ("--leaks",))]
     return int(min(max(2000 * math.sqrt(4.4 * 5 / costs[0] / costs[1]), 300), 6000))
@@ -238,8 +239,8 @@ def windows_come_after_coarser_samples():
 
 @test(long=True)
 def windows_do_not_come_when_samples_become_dear():
-    """Blocks that were sampled before the interval became coarser count with the interval of their
-    time."""
+    """Blocks that were sampled before the interval became coarser count with the earlier
+    interval."""
     return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Call chains of C. The Makefile builds the program in two ways. One is as distributions do: with
- * unwind tables and without frame pointers. The other is with frame pointers and without tables.
- * Each build is linked dynamically, statically and as a static PIE.
+/* Call chains of C. The Makefile builds the program in two ways. One is the way of distributions:
+ * with unwind tables and without frame pointers. The other is with frame pointers and without
+ * unwind tables. Each build is linked dynamically, statically and as a static PIE.
  *
  * If the argument is the path of a library, the program loads the library with dlopen after "go".
  * The library's function lib_leaf() calls back. */

@@ -28,7 +28,7 @@ SEMAPHORE unsigned short otel_memory_free_semaphore;
 #define HELD 2000
 #define TURN 100 /* pairs between two reads of the clock */
 
-/* In front of each block: whether it is a sample, and its size. Keeps the alignment. */
+/* Precedes each block: whether the block is a sample, and its size. Keeps blocks aligned. */
 struct header {
 	uint64_t sampled, size;
 };

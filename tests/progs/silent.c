@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target that has mapped a file of a file system that stops answering. The file system is the
- * target's own, on FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
- * content of --file FILE. At "go" the server stops answering requests. With --answers N, it still
- * answers N reads and, until these are used up, all other requests. The target also makes the
- * mapping executable, so that a tracer reads the file. At the next "go" all requests are answered
- * again. The target answers each "go" with {"silent": 1 or 0}. --list: the target maps FILE itself
- * as code instead, and its list of libraries leads into the mapping of the silent file.
+/* A target that maps a file whose file system stops answering. The file system is the target's own,
+ * on FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the content of
+ * --file FILE. At "go" the server stops answering requests. With --answers N, it still answers N
+ * reads and, until these are used up, all other requests. The target also makes the mapping
+ * executable, so that a tracer reads the file. At the next "go" all requests are answered again.
+ * The target answers each "go" with {"silent": 1 or 0}. --list: the target maps FILE itself as code
+ * instead, and its list of libraries leads into the mapping of the silent file.
  *
  * --run: the target executes the program in the file instead, and all requests are answered. */
 #include <errno.h>

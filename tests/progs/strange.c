@@ -93,7 +93,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
-/* Is the main thread a zombie? pthread_join() returns before the thread is one. */
+/* Is the main thread a zombie? pthread_join() returns before it is a zombie. */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";

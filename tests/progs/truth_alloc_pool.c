@@ -41,7 +41,8 @@ NOINLINE void *pool_alloc(struct pool *p, size_t size)
 	return block;
 }
 
-/* Allocates n * size bytes as one block, and its address goes to *ret. Returns 0, or -1. */
+/* Allocates n * size bytes as one block, and stores the block's address in *ret. Returns 0, or
+ * -1. */
 NOINLINE int pool_get(void **ret, size_t n, size_t size)
 {
 	*ret = pool_alloc(&pool, n * size);

@@ -29,7 +29,7 @@ struct domain {
 };
 
 static char *arena, *pos;
-static void *freed[MOST / 16 + 1]; /* lists of blocks, by size in 16 bytes */
+static void *freed[MOST / 16 + 1]; /* lists of blocks, by size in units of 16 bytes */
 
 static void *raw_malloc(void *ctx, size_t size)
 {

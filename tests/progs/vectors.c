@@ -2,8 +2,8 @@
 /* Memory that grows in other ways than by malloc alone, from "go" until the line "stop". Also makes
  * short-lived blocks as fast as possible (or --rate N a second). These functions work by the clock:
  *
- *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs of
- *		     --step (2000) more each
+ *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs
+ *		     that each add --step (2000)
  *   grow_many       --many BYTES (0) a second are appended to 2,000 vectors in turn, --step each
  *   leak_map        --maps BYTES (0) a second are mapped and forgotten, --map-size (65536) each
  *

@@ -4,8 +4,8 @@ import threading
 
 from harness import PATIENCE_S, Failure
 
-# The longest time allowed between the start of tracing and the mark. Blocks born in this time are
-# not new in the account.
+# The longest time allowed between the start of tracing and the mark. Blocks that are allocated in
+# between do not count as new in the account.
 MOST_GAP_S = 1
 
 

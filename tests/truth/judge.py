@@ -165,8 +165,8 @@ def judge(case, profile, log, series, begin, heap):
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"],
             "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
-            # A row that is not printed misses the truth (False) if it has so many live bytes that
-            # it should have a sample: four sampling intervals of bytes have one in 98 % of cases.
+            # A row that is not printed misses the truth (False) if it should have a sample. A row
+            # of four sampling intervals of live bytes has one in 98 % of cases.
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter))

@@ -18,7 +18,7 @@
  *   fifo           replaces the oldest block
  *   leak_work      leaks a block
  *   leak_clock     leaks per_s blocks per second, by the clock
- *   leak_share     leaks the share `share` of its blocks; frees each other block n blocks later
+ *   leak_share     leaks the share `share` of its blocks; frees the others, each n blocks later
  *   batch          gathers blocks, and frees all of them each period_s
  *   phases         a cache; from at_s after the mark on, it gets a tenth of its turns, and another
  *                  function gets the rest
@@ -596,7 +596,7 @@ static void put_account(bool end)
 			const uint64_t *from = (const uint64_t *)&threads[i].accounts[f];
 			uint64_t *to = (uint64_t *)&sum;
 
-			/* freed first, so that freed never exceeds allocated */
+			/* freed_* is read first, so that it never exceeds alloc_* */
 			for (size_t k = sizeof(sum) / sizeof(*to); k--;)
 				to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
 		}

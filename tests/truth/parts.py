@@ -26,8 +26,8 @@ def differs(a, b):
 
 
 def pairs(records, part):
-    """Yields (with, without) for each row that the part changes. Only rows that count with all
-    parts are used."""
+    """Yields (with, without) for each row that the part changes. Only rows that count (judge.py) in
+    the record with all parts are used."""
     for record in records:
         without = record.get("without", {}).get(part)
         for name, row in (without or {"stacks": {}})["stacks"].items():

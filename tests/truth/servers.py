@@ -579,7 +579,7 @@ def server(what, subject, groups, *load, grows=(), truth="none", **more):
 def python(grows):
     return {**server("python3, PYTHONMALLOC=malloc: " + ("a list is appended to" if grows else
                                                          "50,000 objects, replaced at random"),
-                     # the frame's own name, if it is known
+                     # the function, or the interpreter's loop if Python's frames are not known
                      Scripted, {"kept": "keep|_PyEval_EvalFrameDefault"},
                      grows=["kept"] if grows else []),
             "program": PYTHON, "command": ["/usr/bin/python3"],

@@ -238,7 +238,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # blocks that are allocated in the gap are not new in the account
+    if gap_s > MOST_GAP_S:  # blocks that are allocated in the gap do not count as new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine "
                       "is too busy")
     series = subject.account(watch.series[0], begin, twin)
@@ -368,7 +368,7 @@ def main():
     if words:
         sys.exit(__doc__)
     others = harness.other_tracers()
-    if others:  # beside it, calls cost more than memtrace assumes (docs/limits.md)
+    if others:  # beside others, calls cost more than memtrace assumes (docs/limits.md)
         sys.exit(f"truth.py: {', '.join(others)} has probes in place: end this process first")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     try:

@@ -87,8 +87,8 @@ static inline int fail_allocation(failing_scenario scenario, void *ctx, long n, 
 }
 
 /* Runs the scenario without a failure, then with each of its allocations failing in turn. The
- * scenario returns 0 or a negative errno, and frees all its memory. It writes its result as text to
- * told, and these texts are compared. */
+ * scenario returns 0 or a negative errno, and frees all its memory. The scenario writes its result
+ * as text to `told`. The texts of the runs are compared. */
 static inline void fail_each_allocation(const char *name, failing_scenario scenario, void *ctx)
 {
 	size_t wanted_size, size;

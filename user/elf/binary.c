@@ -16,8 +16,8 @@
 #include "base/vector.h"
 #include "elf/debug_file.h"
 
-/* limit of the bytes that are compared in all. Files that differ only in their last byte need the
- * most comparing */
+/* limit of the bytes that are compared in all. Two files cost most if they differ only in their
+ * last byte */
 #define MAX_COMPARED (1ULL << 32)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
@@ -38,9 +38,9 @@ struct known {
 struct binaries {
 	struct known *known; /* ascending by id */
 	size_t n_known, known_room;
-	struct binary **list; /* by index; NULL: gone */
+	struct binary **list; /* by binary.index; NULL: freed */
 	size_t n, room;
-	uint64_t compared; /* bytes compared, of files with the same build-id */
+	uint64_t compared; /* bytes compared so far, of files with the same build-id */
 	int fds_end;	   /* descriptors from this number on are left for other uses */
 };
 
@@ -164,7 +164,7 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 }
 
 /* Finds a known binary whose file has the same content as the file behind fd; NULL: there is none.
- * Only files of the same owner count: another owner could write to the file later. */
+ * The two files must have the same owner: another owner could write to the known file later. */
 static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {

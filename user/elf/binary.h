@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
  * The file stays open as long as it is needed, because the process that maps it may end and another
- * file may get its name. The data for unwinding and naming is stored by the index of the file's
- * struct binary. */
+ * file may get its name. The index of a file's struct binary is the file's index in the arrays of
+ * data for unwinding and naming. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -17,7 +17,7 @@
 struct binary {
 	size_t index;	/* for binaries__grow(); never changes, is never reused */
 	size_t n_files; /* number of known files with this content */
-	char *path;	/* the file's name for the first process that mapped it */
+	char *path;	/* the file's name in the first process that mapped it */
 	int fd;		/* a descriptor of one of the files with this content */
 	int debug_fd;	/* a descriptor of the separate debug file; -1: none. A caller that finds
 			 * the debug file later stores its descriptor here */
@@ -25,7 +25,7 @@ struct binary {
 	struct elf_image *image;
 };
 
-/* opaque; owns its struct binary objects, which live until binaries__evict() or its own end */
+/* opaque; owns the struct binary objects. They live until binaries__evict() or binaries__free() */
 struct binaries;
 
 int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
@@ -35,8 +35,8 @@ void binaries__free(struct binaries *binaries);
  * it was added is no longer known. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
-/* The state that the file known as id had when it became known, before anything was read from the
- * file. False: the file is not known, and *ret is not written. */
+/* The state of the file known as id at the time when it became known: nothing had been read from
+ * the file yet. False: the file is not known, and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -44,18 +44,18 @@ struct file_state {
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 		     struct file_state *ret);
 
-/* Makes the regular file behind fd known as id. fd is taken over in any case. A file with the same
- * build-id and content as a known file is the same binary: containers hold many copies of a
- * library. (If the build-id alone decided, a hostile process could have the symbols of its own file
- * shown for another process's library.) After 4 GiB have been compared in all, a copy becomes a
- * binary of its own.
+/* Makes the regular file behind fd known as id. Takes ownership of fd, even if it fails. A file
+ * with the same build-id and content as a known file joins this file's binary, because containers
+ * hold many copies of a library. (If the build-id alone decided, a hostile process could have the
+ * symbols of its own file shown for another process's library.) After 4 GiB have been compared in
+ * all, a copy becomes a binary of its own.
  *
- * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
- * none. A separate debug file is searched for below root_fd, then below memtrace's own root.
- * Without root_fd, no debug file is searched for. Returns 0, or negative errno. -EMFILE: fd is in
- * the last quarter of the descriptors that memtrace was allowed to have when binaries__new() was
- * called. This quarter is kept free, because a machine that keeps compiling new programs must not
- * use up all descriptors of memtrace. */
+ * path is the file's name in the process that maps it. root_fd is this process's root directory
+ * (O_PATH); -1: none. A separate debug file is searched for below root_fd, then below memtrace's
+ * own root. Without root_fd, no debug file is searched for. Returns 0, or negative errno. -EMFILE:
+ * fd is in the last quarter of the descriptors that memtrace was allowed to have when
+ * binaries__new() was called. This quarter is kept free, because a machine that keeps compiling new
+ * programs must not use up all descriptors of memtrace. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
@@ -73,8 +73,8 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
  * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it has been
- * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. Such a
- * file is not kept longer, because an open file keeps its file system from being unmounted. fn is
+ * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. It is
+ * closed after that time, because an open file keeps its file system from being unmounted. fn is
  * called for each file before it is closed. A binary without files is freed. If a file with the
  * same content comes later, a new binary is made. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,

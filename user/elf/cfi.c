@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_REMEMBERED 64 /* states remembered at a time; compilers nest one or two */
+#define MAX_REMEMBERED 64 /* states remembered at the same time; compilers need one or two */
 #define MAX_RBP_SLOT   4095
 #define MAX_CFA_OFF    (65535 * 8)
 
@@ -17,7 +17,7 @@
 
 /* How a register of the caller is found. */
 enum how {
-	HOW_UNSET, /* not mentioned: unchanged, if the ABI preserves it */
+	HOW_UNSET, /* no rule yet: a register that the ABI preserves is unchanged */
 	HOW_SAME,
 	HOW_UNDEFINED,
 	HOW_OFFSET,	/* saved at CFA + off */

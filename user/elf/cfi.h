@@ -28,7 +28,7 @@ struct cfi_state {
 	int32_t off[CFI_FOLLOWED];
 };
 
-/* The section that holds the programs and pointers. */
+/* The section that holds the programs and the encoded addresses. */
 struct cfi_section {
 	const unsigned char *bytes;
 	uint64_t vaddr;	     /* of the first byte */
@@ -37,7 +37,8 @@ struct cfi_section {
 
 /* What the functions of one CIE share. */
 struct cfi_cie {
-	bool is_signal;	  /* signal frames: the caller was interrupted, it made no call */
+	bool is_signal;	  /* of signal frames: a signal interrupted the caller, which made no
+			   * call */
 	uint8_t encoding; /* of pointers in the functions' programs */
 	uint64_t code_align;
 	int64_t data_align;
@@ -48,7 +49,7 @@ struct cfi_cie {
 struct cfi_function {
 	uint64_t pc; /* first byte; after cfi_function__run(): how far the program came */
 	uint64_t end;
-	uint64_t from; /* rows begin here; addresses below belong to the function before */
+	uint64_t from; /* rows begin here: lower addresses belong to the previous function */
 };
 
 /* Reads the address at the cursor, written in the given encoding (DW_EH_PE_*). */

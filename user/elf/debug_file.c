@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Both the ELF file and its debug file may be hostile, as in image.c. Nothing is mapped. Of a
- * section, only the bytes that build-ids and links need are read. */
+/* Both the ELF file and its debug file may be hostile, as in image.c. Nothing is mapped. From
+ * sections, only build-ids and links are read. */
 #include "elf/debug_file.h"
 
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 
 #define DEBUG_ROOT    "/usr/lib/debug"
 #define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
-#define MAX_CRC_BYTES (1ull << 30) /* read for checksums in all */
+#define MAX_CRC_BYTES (1ull << 30) /* limit for all checksums together */
 
 /* The debug file to search for. */
 struct search {
 	int root_fd;
 	struct stat own;
 	struct elf_build_id id;
-	char link[MAX_LINK_NAME + 1]; /* "": none */
+	char link[MAX_LINK_NAME + 1]; /* file name in .gnu_debuglink; "": none */
 	uint32_t crc;		      /* of the debug file that link names */
 	uint64_t crc_bytes_left;
 };
@@ -106,7 +106,7 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 }
 
 /* Opens the file called path if it is the debug file. Returns a descriptor; -ENOENT: the file is
- * another one or missing; any other negative errno: the search must stop. */
+ * missing, or is not the debug file; any other negative errno: the search must stop. */
 static int try_file(struct search *search, const char *path)
 {
 	_cleanup_close_ int fd = -1;

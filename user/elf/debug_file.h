@@ -6,7 +6,7 @@
 
 /* Finds the debug file of the ELF file behind fd. path: the file's absolute name in the tree below
  * root_fd. root_fd: an O_PATH descriptor of "/" or of a container's root, which links cannot leave.
- * The first of these places whose file exists and belongs to the ELF file is taken:
+ * Searches these places in order and takes the first file that belongs to the ELF file:
  *
  *   /usr/lib/debug/.build-id/xx/yyyy.debug    by the build-id
  *   DIR/LINK                                  by .gnu_debuglink; DIR is the directory of path

@@ -65,7 +65,7 @@ static bool has_symtab(const struct elf_headers *headers)
 }
 
 /* Downloads the debug file with this build-id. After one request without an answer, no server is
- * asked again in this run: otherwise each further file would wait as long again. */
+ * asked again in this run: otherwise memtrace would wait as long again for each further file. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;
@@ -97,7 +97,7 @@ static int download(const struct elf_build_id *id)
 
 int debuginfod__open(int fd)
 {
-	const char *urls = getenv("DEBUGINFOD_URLS"); /* asking a server is the user's decision */
+	const char *urls = getenv("DEBUGINFOD_URLS"); /* the user decides if servers are asked */
 	_cleanup_close_ int debug_fd = -1;
 	struct elf_build_id id, its;
 	struct elf_headers headers;

@@ -15,7 +15,7 @@
 struct decoder {
 	csh handle;
 	cs_insn *insn;	   /* the last one decoded */
-	size_t opcode_off; /* offset of the opcode of insn (behind its prefixes) in code */
+	size_t opcode_off; /* offset in `code` of insn's opcode, behind the prefixes */
 };
 
 /* Opens Capstone. 0 or -ENOMEM. */
@@ -42,8 +42,8 @@ size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 #define DECODE_RSP	 16
 unsigned int decode__register(unsigned int reg);
 
-/* Does an instruction (X86_INS_...) only read its last (AT&T: destination) operand? Capstone does
- * not tell. */
+/* Does an instruction with this id (X86_INS_...) read its last operand (in AT&T order the
+ * destination) without writing it? Capstone does not tell. */
 bool decode__only_compares(unsigned int id);
 
 /* Is the byte a prefix of an instruction: a legacy one, or REX (0x40 to 0x4f)? */

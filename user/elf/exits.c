@@ -10,9 +10,9 @@
 #include "base/cleanup.h"
 #include "elf/decode.h"
 
-#define MAX_INSNS  16384 /* instructions followed for one function */
+#define MAX_INSNS  16384 /* at most this many instructions of a function are followed */
 #define SEEN_SLOTS (2 * MAX_INSNS)
-#define MAX_MOVES  8 /* in a function that passes its call on: moves before the jump */
+#define MAX_MOVES  8 /* moves before the jump of a function that passes its call on */
 
 struct walk {
 	struct elf_image *image;
@@ -77,8 +77,8 @@ static int slot_target(struct elf_image *image, const uint8_t *modrm, uint64_t n
 
 enum step { STEP_ON, STEP_CALLED, STEP_END };
 
-/* Handles one instruction. If it can jump, adds the jump's target to the list w->todo. Returns an
- * enum step, or negative errno. */
+/* Handles one instruction. If the instruction can jump, adds the jump's target to the list w->todo.
+ * Returns an enum step, or negative errno. */
 static int step(struct walk *w, uint64_t vaddr, uint32_t rule, size_t *ret_len)
 {
 	uint8_t code[MAX_INSN_LEN + 5] = {0}; /* zeroes behind the end */

@@ -9,12 +9,13 @@
  *
  * The search starts at the function's entry and follows every direct branch. Branches may leave the
  * symbol's bytes. They may lead into the function's cold part. Tail jumps (direct or through the
- * PLT) lead into other functions of its file, which then return in its place. Calls are passed
- * over. If no code follows a call, the call does not return, and the path ends there. The search
- * either is certain of its result or refuses to give one. Reasons to refuse: an instruction that
- * the decoder does not know, code without unwind information, a jump to a computed address or into
- * another file. At each ret the file's unwind table must agree that the return address stands at
- * [rsp]: this shows that the decoder has not lost the boundaries of instructions. */
+ * PLT) lead into other functions of the same file, which then return in place of the function. At a
+ * call, the path goes on behind the call. If no code follows there, the call does not return, and
+ * the path ends. The search either is certain of its result or refuses to give one. Reasons to
+ * refuse: an instruction that the decoder does not know, code without unwind information, a jump to
+ * a computed address or into another file. At each ret the file's unwind table must agree that the
+ * return address stands at [rsp]: this shows that the decoder has not lost the boundaries of
+ * instructions. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 
@@ -41,8 +42,8 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 
 /* Some functions only pass their call on: their code is a few register moves and a jump into the
  * same file. The jump is direct or leads through the PLT. Follows the chain of such functions that
- * begins at vaddr and stores the target of each function, at most max targets, in ret_vaddrs.
- * Returns how many; 0: the function at vaddr is not such a function. */
+ * begins at vaddr. Stores the targets of their jumps in ret_vaddrs, at most max targets. Returns
+ * how many targets it stored; 0: the function at vaddr does not pass its call on. */
 size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

@@ -15,7 +15,7 @@
 #include "elf/decode.h"
 #include "elf/image.h"
 
-/* The registers with this and higher numbers of decode__register() keep their values across calls:
+/* Registers keep their values across calls if their number (decode__register()) is at least this:
  * rbx, r12 to r15, rbp and rsp. */
 #define FLOW_FIRST_PRESERVED 10
 #define FLOW_NUMBER	     0 /* flow_value.id of a known number: off is the number */
@@ -49,12 +49,13 @@ struct flow_effect {
 	struct flow_place load, store;
 	struct flow_value loaded, stored; /* unknown if the instruction moves only a part
 					   * of a register */
-	/* what a push or a pop does to the stack, which is not in `load` and `store` */
+	/* the stack memory that a push or a pop accesses; it is not in `load` and `store` */
 	struct flow_place pushed, popped;
 	struct flow_value pushed_value, popped_value;
 	/* FLOW_END: a call, or anything else that leaves the path */
 	enum flow_next next;
-	bool calls;	 /* FLOW_END: a call. target 0: it is not known which function is called */
+	bool calls;	 /* the path ends with a call. target 0: it is not known which function is
+			  * called */
 	uint64_t target; /* of a branch or jump */
 	size_t len;	 /* of the instruction */
 };
@@ -62,7 +63,8 @@ struct flow_effect {
 struct flow {
 	const struct elf_image *image;
 	struct decoder decoder;
-	/* By id: the place from which the value was loaded. bytes 0: the value was not loaded. */
+	/* By flow_value.id: the place from which the value was loaded. bytes 0: the value was not
+	 * loaded. */
 	struct flow_place *origins;
 	size_t n_origins;
 };

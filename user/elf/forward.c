@@ -9,8 +9,9 @@
 #define MAX_INSNS 16
 #define MAX_BODY  4096 /* bytes of a function that are searched */
 
-/* If nothing was copied, at most this many places of a file load the pointer: the function itself,
- * and code that replaces the table. Debian's python3.11 has 22 such places, copies included. */
+/* If the compiler made no copies, at most this many places of a file load the pointer: the function
+ * itself, and code that replaces the table of allocators. Debian's python3.11 has 22 such places,
+ * copies included. */
 #define MAX_LOADS 4
 
 /* What is known of a register: the place from which its value was loaded, or the address that it

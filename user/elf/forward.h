@@ -19,7 +19,7 @@ struct forward {
 	/* vaddr of the pointer; 0: not known, because the code reaches it through a register */
 	uint64_t slot;
 	uint64_t usual; /* vaddr of the function that the code has a copy of; 0: none */
-	bool copied;	/* other code of the file does what the function does */
+	bool copied;	/* other code of the file has a copy of the function's work */
 };
 
 /* Reads the code of the function at vaddr up to its first branch. 0; -ENOENT: the function does not

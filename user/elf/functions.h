@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the functions of a file begin, by the sorted table of .eh_frame_hdr (LSB Core,
+/* Where the functions of a file begin, read from the sorted table of .eh_frame_hdr (LSB Core,
  * "DWARF Extensions"). */
 #ifndef MEMTRACE_ELF_FUNCTIONS_H
 #define MEMTRACE_ELF_FUNCTIONS_H

@@ -11,7 +11,8 @@
  * these. If the stack moves during a callback, such frame pointers then point to memory that may
  * have another use. For its own return asmcgocall saves the goroutine and the depth of the
  * goroutine's stack; the walk continues from these two values (UNWIND_GO_SWITCH). The place of the
- * two saved values differs by Go's version and is taken from the instructions that read them.
+ * two saved values differs between versions of Go, so it is taken from the instructions that read
+ * them.
  *
  * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
  * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.

@@ -17,7 +17,7 @@
 #define ELF_MAX_BUILD_ID 64 /* bytes; real ones have 20 */
 
 struct elf_headers {
-	int fd; /* the caller's */
+	int fd; /* owned by the caller */
 	Elf64_Ehdr file;
 	size_t n_sections; /* claimed by the file, with the empty one at index 0; 0: none */
 	size_t n_segments; /* claimed by the file */

@@ -6,9 +6,9 @@
  * the headers. Large parts (code, symbol tables) are read with pread into buffers. Their sizes are
  * first checked against the file's size and a limit.
  *
- * Of a table with wrong contents, the sound part is used and the rest is left out. Examples:
- * symbols whose name begins outside the string table, string tables without a final NUL, segments
- * that reach beyond the file. */
+ * If a table has wrong contents, its sound part is used and the rest is left out. Examples: symbols
+ * whose name begins outside the string table, string tables without a final NUL, segments that
+ * reach beyond the file. */
 #include "elf/image_internal.h"
 
 #include <fcntl.h>

@@ -27,7 +27,7 @@ struct elf_symbol {
 	uint64_t size; /* 0: unknown */
 	uint8_t type;  /* STT_FUNC, STT_GNU_IFUNC, ... */
 	uint8_t bind;  /* STB_GLOBAL, STB_WEAK, STB_LOCAL */
-	bool dynamic;  /* from .dynsym, else from .symtab */
+	bool dynamic;  /* from .dynsym; false: from .symtab */
 };
 
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Accepts only 64-bit
@@ -57,7 +57,7 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
 
 /* Finds the vaddr of the first byte of an executable mapping that begins at off in the file. off is
  * a multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
- * another result. A mapping has whole pages, so its first page may begin with bytes of the
+ * another result: a mapping has whole pages, so its first page may begin with bytes of the
  * preceding segment (LLD lets segments share pages of the file). Where no executable segment has
  * bytes in that page, any other segment is used. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
@@ -71,7 +71,8 @@ uint64_t elf_image__entry(const struct elf_image *image);
 
 /* The first values of a file's thread-local variables (PT_TLS). Each thread gets a copy. */
 struct elf_tls {
-	uint64_t vaddr, size; /* size: with the part that is not in the file and begins as zero */
+	uint64_t vaddr, size; /* size: includes the part that is not in the file and begins as
+			       * zero */
 	uint64_t align;	      /* a power of two */
 };
 
@@ -130,9 +131,10 @@ int elf_image__find_object(const struct elf_image *image, const char *name,
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
-/* Returns how many instructions of the executable segments load the pointer at vaddr slot into a
- * register, or branch through this pointer. Only instructions that address the pointer relative to
- * rip count. The search scans bytes, so it may by chance count bytes that are not instructions. */
+/* Returns how many instructions of the executable segments load the pointer at the vaddr `slot`
+ * into a register, or branch through this pointer. Only instructions that address the pointer
+ * relative to rip count. The search scans bytes, so it may by chance count bytes that are not
+ * instructions. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump in the executable segments, conditional or not. Only

@@ -10,8 +10,8 @@
 
 #define MAX_SCAN_BYTES (1ull << 30) /* limit of the bytes of code that are searched */
 #define SCAN_CHUNK     (256u << 10)
-/* limit of the bytes of a table of relocations that are used, because the table is searched again
- * for each slot */
+/* A longer table of relocations is used only up to this limit (bytes), because it is searched again
+ * for each slot. */
 #define MAX_RELOCATION_BYTES (16u << 20)
 
 /* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by
@@ -66,7 +66,8 @@ struct callers {
 
 static void find_calls(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
 {
-	/* A call cannot begin in the last 4 bytes. memchr() looks at many bytes at a time. */
+	/* A call cannot begin in the last 4 bytes. memchr() is fast: it looks at many bytes at a
+	 * time. */
 	const unsigned char *end = code + len - 4;
 	struct callers *callers = ctx;
 

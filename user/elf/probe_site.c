@@ -5,8 +5,8 @@
  * Capstone 4.0.2 says where instructions begin and end and what they are. Capstone is trusted no
  * further than needed:
  *
- *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over. It is
- *     not enough that Capstone does not call an instruction a branch. The register that such an
+ *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over.
+ *     Capstone's word that an instruction is no branch is not enough. The register that a plain
  *     instruction writes is its destination operand. Neither this operand nor Capstone's list of
  *     written registers may contain rsp, rbp or a special register (segment, control, debug, x87,
  *     ...).
@@ -14,9 +14,10 @@
  *     address. It could also hit the red zone below rsp, into which the trampoline of an optimized
  *     probe (Linux 6.18, 5-byte nop) pushes.
  *   - The bytes of an instruction decide if the kernel emulates it. The only prefix allowed is one
- *     REX.B, because all kernels agree on this subset. (The kernel refuses a 0x66 before a branch,
- *     and Intel and AMD even disagree on such a branch's length. The kernel refuses es/cs/ss/ds and
- *     lock prefixes on any instruction: so a "cs nopw" is not a place for a probe.)
+ *     REX.B, because all kernels agree on instructions without other prefixes. (The kernel refuses
+ *     a 0x66 before a branch, and Intel and AMD even disagree on such a branch's length. The kernel
+ *     refuses es/cs/ss/ds and lock prefixes on any instruction: so a "cs nopw" is not a place for a
+ *     probe.)
  *
  * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
  * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
@@ -232,7 +233,8 @@ static bool is_disguised(const cs_insn *insn)
 	return rep && !has_rep_form(opcode);
 }
 
-/* The registers that hold each argument that the probe reads: bit n is register number n. */
+/* For each argument that the probe reads: the mask of the registers that hold it (bit n: register
+ * number n). */
 struct holders {
 	uint32_t of[PROBE_SITE_ALL_ARGS];
 	unsigned int n_args;

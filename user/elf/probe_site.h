@@ -50,11 +50,10 @@ struct probe_site {
 };
 
 /* Chooses the site in a function with len bytes of code, the first of them at vaddr. size is the
- * symbol's size. 0: unknown, so rule 5 cannot be shown and the probe stays at the entry. len is
- * smaller than size when the file ends early; size then counts as unknown. The probe reads the
- * first n_args arguments of the function, 6 at most. Returns 0; -EINVAL when nothing may be probed:
- * len is 0, the first instruction does not decode, or it is a breakpoint (why says which);
- * -ENOMEM. */
+ * symbol's size. 0: unknown, so rule 5 cannot be shown and the probe stays at the entry. If the
+ * file ends early, len is smaller than size, and size counts as unknown. The probe reads the first
+ * n_args arguments of the function, 6 at most. Returns 0; -EINVAL when nothing may be probed: len
+ * is 0, the first instruction does not decode, or it is a breakpoint (why says which); -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       unsigned int n_args, struct probe_site *ret_site);
 

@@ -17,8 +17,8 @@
 /* Work is counted in units. Handling one jump is one unit, and takes some 50 ns. SLICE units make a
  * slice of work. */
 #define SLICE 20000
-/* The lowest and the highest offset that the pointer to the state may have in the interpreter.
- * Smaller offsets are mentioned everywhere in the code. */
+/* The lowest and the highest offset that the pointer to the state may have in the interpreter's
+ * struct. Smaller offsets are mentioned everywhere in the code. */
 #define MIN_STATE_OFF 0x200
 #define MAX_STATE_OFF 0x100000
 
@@ -210,7 +210,7 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 		return finder__refuse(f, "its tables are mentioned more than %d times",
 				      MAX_MENTIONS);
 	for (size_t i = 0; i < n && !rc; i++) {
-		/* decode from the function's start, and each function once only */
+		/* decode each function from its start, and only once */
 		if (bytes[i] >= end && functions__around(&f->functions, bytes[i], &at, &end))
 			return finder__refuse(f, "the code at %#llx is of no known function",
 					      (unsigned long long)bytes[i]);
@@ -270,7 +270,8 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 			      (unsigned long long)vaddr);
 }
 
-/* Checks that a walk that followed the state has explained each lookup and how pools are begun. */
+/* Checks a walk that followed the state: it must have explained each lookup, and how pools are
+ * begun. */
 static int explain_walk(struct finder *f, uint64_t vaddr)
 {
 	f->any_first |= f->shown.first_given;
@@ -308,8 +309,8 @@ static int explain_callees(struct finder *f)
 
 /* --- the proof that a probe may stand there --- */
 
-/* Returns the last vaddr to which no branch may lead. (Proofs do not overlap. So they are also in
- * the order of their ends.) */
+/* Returns the last vaddr to which no branch may lead. (The proofs are also sorted by this vaddr,
+ * because they do not overlap.) */
 static uint64_t end_of(const struct found *found)
 {
 	return found->best.vaddr > found->proved.vaddr ? found->best.vaddr : found->proved.vaddr;

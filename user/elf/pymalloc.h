@@ -22,11 +22,11 @@
  *				b = pool + 48
  *	a block is taken back	l = pool->freeblock; *(block **)b = l; pool->freeblock = b
  *
- * Are these all the copies? Code that gives out a block must find its pool in the table usedpools.
- * Code that takes a block back must look up in the radix tree arena_map_root if the block lies in
- * an arena. So each mention of these two variables in the code must be explained. Within a few
- * dozen instructions, the mention must lead to one of the three patterns above, or to code that
- * does something else: it lists a pool, registers an arena, or asks for a block's size.
+ * Does the search find all copies? Code that gives out a block must find the block's pool in the
+ * table usedpools. Code that takes a block back must ask the radix tree arena_map_root whether the
+ * block lies in an arena. So each mention of these two variables in the code must be explained.
+ * Within a few dozen instructions, the mention must lead to one of the three patterns above, or to
+ * code that does something else: it lists a pool, registers an arena, or asks for a block's size.
  *
  * 3.9 has no tree. It has an array with an entry for each arena, and the pool's header has the
  * index of its arena's entry. Code that takes a block back must read the arena's address in this
@@ -57,8 +57,8 @@
  * state's address where it cannot be followed.
  *
  * The search takes for granted that no code uses the state (or the array) in one of these ways:
- * behind an indirect call that got its address; behind a switch; in a register that the ABI does
- * not preserve across calls (-fipa-ra); by the address of a part, which the code had stored in
+ * behind an indirect call that got the state's address; behind a switch; in a register that the ABI
+ * does not preserve across calls (-fipa-ra); by the address of a part, which the code had stored in
  * memory. In inlined copies compilers have no reason for any of these. (In 3.9, code stores
  * addresses of parts in its lists of arenas. No function returns the array. The code that makes the
  * array larger calls another function before it takes back a block.) Test a new build by comparing
@@ -76,8 +76,8 @@
 
 struct pymalloc_place {
 	uint64_t vaddr; /* of the instruction to probe */
-	uint8_t block;	/* register that holds the block there: decode__register() */
-	uint8_t pool;	/* register that holds the block's pool; 0: the block is taken back */
+	uint8_t block;	/* number (decode__register()) of the register that holds the block there */
+	uint8_t pool;	/* likewise for the block's pool; 0: the block is taken back */
 	bool emulated;	/* as in struct probe_site */
 	char instruction[64];
 };

@@ -15,18 +15,19 @@
 
 #define PYMALLOC_CLASSES    32 /* size classes: 16 to 512 bytes */
 #define PYMALLOC_PAIR_BYTES 16 /* bytes of usedpools for each class */
-#define ARENA_BYTES	    48 /* of an entry of the array of arenas (3.9) */
+#define ARENA_BYTES	    48 /* bytes of an entry in the array of arenas (3.9) */
 
+/* With a state, MAX_PATH limits the instructions from a lookup to its explanation. */
 #define MAX_DECODED  1000000 /* instructions that are decoded, at most */
-#define MAX_PATH     48 /* most instructions of a path; with a state: until a lookup is explained */
-#define MAX_STORES   12 /* stores of a path that are remembered, at most */
-#define MAX_RECENT   8	/* instructions of a path that are remembered */
-#define MAX_SLOTS    4	/* places on the stack that hold the state, at most */
-#define MAX_COMPUTED 16 /* elements of path.computed */
-#define MAX_LOOKUPS  32 /* lookups on all paths from one mention, at most */
-#define MAX_CALLEES  512  /* functions that may get the state as an argument, at most */
-#define MAX_FOUND    4096 /* places, at most */
-#define MAX_WINDOW   96	  /* bytes from the proof's beginning to the place, at most */
+#define MAX_PATH     48	     /* instructions of a path, at most */
+#define MAX_STORES   12	     /* stores of a path that are remembered, at most */
+#define MAX_RECENT   8	     /* instructions of a path that are remembered */
+#define MAX_SLOTS    4	     /* places on the stack that hold the state, at most */
+#define MAX_COMPUTED 16	     /* elements of path.computed */
+#define MAX_LOOKUPS  32	     /* lookups on all paths from one mention, at most */
+#define MAX_CALLEES  512     /* functions that may get the state as an argument, at most */
+#define MAX_FOUND    4096    /* places, at most */
+#define MAX_WINDOW   96	     /* bytes from the proof's beginning to the place, at most */
 
 #define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most */
 #define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
@@ -56,11 +57,12 @@ struct path {
 	uint64_t vaddr;
 	uint32_t n_insns, n_stores, n_recent;
 	struct store stores[MAX_STORES]; /* the last ones, in a ring */
-	uint64_t array; /* vaddr of the variable (as finder.array) that points to the array of the
-			 * path's last lookup */
+	uint64_t array; /* the path's last lookup was in the array to which the variable at this
+			 * vaddr points (compare finder.array) */
 	/* The fields below are used only when walks follow a pointer. */
 	struct flow_value state;	    /* the pointer; FLOW_NUMBER: not loaded yet */
-	struct flow_value slots[MAX_SLOTS]; /* where the stack holds it; FLOW_NUMBER: unused */
+	struct flow_value slots[MAX_SLOTS]; /* where the stack holds the pointer; FLOW_NUMBER:
+					     * unused */
 	/* ids of values that were computed from addresses in the state in a way that flow.h does
 	 * not follow; 0: unused */
 	uint32_t computed[MAX_COMPUTED];

@@ -201,7 +201,7 @@ static int add_found(struct finder *f, const struct found *new)
 			       ? 0
 			       : finder__refuse(f, "different things happen at %#llx",
 						(unsigned long long)new->best.vaddr);
-	/* one block has one place */
+	/* each proof has only one place for a probe */
 	for (size_t i = 0; i < f->n_found; i++)
 		if (f->found[i].proved.vaddr == new->proved.vaddr)
 			return finder__refuse(f, "several ways lead on from %#llx",

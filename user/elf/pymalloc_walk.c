@@ -229,7 +229,7 @@ static bool is_followed(const cs_insn *insn)
 }
 
 /* Does the instruction write its last operand without reading it? (Capstone's access of operands is
- * not reliable in AT&T order. In case of doubt the operand is taken to be read.) */
+ * not reliable in AT&T order. In case of doubt, the operand counts as read.) */
 static bool only_writes(const cs_insn *insn)
 {
 	return insn->id == X86_INS_LEA || insn->id == X86_INS_MOVZX || insn->id == X86_INS_MOVSX ||
@@ -304,7 +304,7 @@ static int check_value(struct finder *f, struct path *path, const struct flow_re
 
 	if (op->size != 8 || is_followed(insn) || !holds_of_state(path, before, op->reg))
 		return 0;
-	/* an index is added to an address in the array, or such an address to an index */
+	/* the instruction adds an index and an address in the array, in either order */
 	if (f->array && insn->id == X86_INS_ADD && before->of[number].id == path->state.id &&
 	    is_index(path, before, op == last ? first : last)) {
 		path->registers.of[decode__register(last->reg)] = before->of[number];
@@ -539,8 +539,8 @@ static int check_end(struct finder *f, const struct path *path)
 	if (insn->id == X86_INS_JMP && insn->detail->x86.operands[0].type == X86_OP_MEM &&
 	    insn->detail->x86.operands[0].mem.index != X86_REG_INVALID)
 		return 0;
-	/* no function returns the array, but one that looks up arenas in it may leave its address
-	 * in rax */
+	/* No function returns the array. But a function that looks up arenas in the array may leave
+	 * the array's address in rax. */
 	if (returns && f->array && f->shown.n_lookups)
 		return 0;
 	for (unsigned int reg = from; reg <= to; reg++)

@@ -220,7 +220,7 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->program > y->program) - (x->program < y->program);
 }
 
-/* Adds a function's rows. from: the end of the function before. Returns 0, -ENOMEM or -E2BIG. */
+/* Adds a function's rows. from: the end of the previous function. Returns 0, -ENOMEM or -E2BIG. */
 static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
 {
 	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};

@@ -44,8 +44,8 @@ int encode_collapsed(const struct profile *profile, struct sink *sink);
 /* profile.proto, gzipped, for pprof, for other readers of this format, and for memtrace itself.
  * profile/pprof.h describes the fields, and decode/decode.h reads all of them back. Readers show
  * inuse_space first, leave out the probed functions (drop_frames; not for faults), and show the
- * comments with `pprof -comments`. Of the mappings, only the program's and those that stacks go
- * through are written. Strings are made printable. */
+ * comments with `pprof -comments`. Only the program's mapping, and the mappings that stacks go
+ * through, are written. Strings are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
 
 /* --- profiles that are pushed to collectors --- */
@@ -118,16 +118,16 @@ struct svg_options {
 };
 
 /* A flame graph (icicles: callers above) in one file that needs no other. The picture is also
- * complete where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h).
- * Frames with the same name and module below the same callers are one box. The largest box comes
- * first. Inlined functions and allocation functions are boxes, too. With a base, colours show by
- * how much each frame has grown or shrunk since the base, and whether the change exceeds the
- * sampling error. The script can switch to the base's widths. Frames that only the base has are
- * visible then. Below each parent, all boxes narrower than a quarter of a pixel are folded into one
- * ("(n smaller)"). If more than 20,000 boxes would be left, larger ones are folded, too. Frames
- * deeper than 1,024 are folded into their caller. Names longer than 400 characters are shortened;
- * controls and bytes that are not UTF-8 become '?'. The same profile gives the same bytes. options
- * may be NULL. */
+ * complete where scripts do not run. A box's width shows live bytes, or the weight of a view
+ * (profile/view.h). Frames with the same name and module below the same callers are one box. The
+ * largest box comes first. Inlined functions and allocation functions are boxes, too. With a base,
+ * colours show by how much each frame has grown or shrunk since the base, and whether the change
+ * exceeds the sampling error. The script can switch to the base's widths. Frames that only the base
+ * has are visible then. Below each parent, all boxes narrower than a quarter of a pixel are folded
+ * into one ("(n smaller)"). If more than 20,000 boxes would be left, larger ones are folded, too.
+ * Frames deeper than 1,024 are folded into their caller. Names longer than 400 characters are
+ * shortened; controls and bytes that are not UTF-8 become '?'. The same profile gives the same
+ * bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table needs: nothing is shortened or left out to save room. */
@@ -153,13 +153,13 @@ struct table_options {
 
 /* For people: how much memory each pool of threads allocated, freed and still owns. A pool is the
  * threads whose names differ only in numbers. A matrix of the first pools follows: who freed whose
- * memory. For a windowed run, only the owners of the live memory are written, and the interval of
- * this memory. */
+ * memory. For a windowed run, only the live memory that each pool owns is written, with its
+ * interval. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
-/* For people: for each stack the bytes that it allocated, the bytes freed, and the least, the
- * present and the most bytes that it held. Rows descend by allocated bytes. */
+/* For people: for each stack the bytes that it allocated, the bytes freed, and the bytes that it
+ * held: the least, the current and the most. Rows descend by allocated bytes. */
 int encode_sites(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
@@ -182,8 +182,8 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		 struct sink *sink);
 
 /* Puts a part of a line. This part names the profile's contradictions first. If any stack surely
- * grows, it then names the stack that grows fastest, with the interval of its growth. Of options,
- * width and show_runtime are used. 0 or -errno. */
+ * grows, it then names the stack that grows fastest, with the interval of its growth. Uses only
+ * width and show_runtime of options. 0 or -errno. */
 int encode_fastest(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
@@ -203,8 +203,8 @@ int encode_modules(const struct profile *profile, const struct modules *modules,
 /* For people: the parts of the process's resident set (profile/resident.h), in KiB. The first rows
  * add up to the Rss of smaps. The difference between Rss and VmRSS follows, and memory that is in
  * neither of them. Each kind shows its largest rows and sums up the others in one row. Only
- * estimated figures have intervals. Of options, which may be NULL, only width is used. All names
- * are printed with control characters replaced. */
+ * estimated figures have intervals. Uses only width of options, which may be NULL. All names are
+ * printed with control characters replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
 
@@ -237,14 +237,14 @@ struct process_table_options {
  * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
  * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). If the process
  * freed memory that it had allocated before the run, this memory is not subtracted, because
- * memtrace does not see it. If no live block was sampled, the interval ends at -ln(0.025) R. If
- * more memory than that were live, the chance would be 97.5 % or more that at least one of its
- * blocks had been sampled. ">=" means that samples were dropped. PEAK is the most that the process
- * held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK of some
- * process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change over
- * the run. TOP SITE is the function that holds most memory. Ended processes are ordered by their
- * peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once for each
- * process.
+ * memtrace does not see it. If no live block was sampled, the interval ends at -ln(0.025) R, where
+ * R is the sampling interval. If more memory were live, the chance would be 97.5 % or more that at
+ * least one block had been sampled. ">=" means that samples were dropped. PEAK is the most that the
+ * process held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK
+ * of some process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change
+ * over the run. TOP SITE is the function that holds most memory. Ended processes are ordered by
+ * their peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once
+ * for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which columns. Names are printed with control characters replaced. */
@@ -281,8 +281,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
  * the change with its 95 % interval; the change per second where known; the bytes before and after;
  * whether the change is more than chance; the most telling frames. With more than two profiles
  * EVIDENCE says in how many steps the stack grew, and PER SECOND is the trend where there is one. A
- * difference of a few blocks "may be chance" even if every byte is certain (profile/diff.h). Of
- * options, top, width and color are used. */
+ * difference of a few blocks "may be chance" even if every byte is certain (profile/diff.h). Uses
+ * only top, width and color of options. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */

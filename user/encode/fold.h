@@ -22,8 +22,9 @@
  *   and hashes			      app::main::h0123456789abcdef  ->  app::main
  *
  * Short arguments are folded, too: --tree adds up the stacks that begin with the same folded name,
- * so f<int> and f<long> are one function in its output. A name whose brackets do not match is not a
- * template's. Such a name, and all names that are not listed above, are copied unchanged. */
+ * so f<int> and f<long> are one function in its output. If the brackets of a name do not match, the
+ * name is not a template's. Such a name, and all names that are not listed above, are copied
+ * unchanged. */
 char *fold_name(const char *name);
 
 #endif

@@ -62,7 +62,7 @@ void grid__add_row(struct grid *grid, const char *fmt, ...)
 	add(grid, rest);
 }
 
-/* Does the cell in this column fill the rest of its row? The row begins at cells. */
+/* Does the cell in this column fill the rest of its row? cells: the cells of this row. */
 static bool is_rest(const struct grid *grid, char *const *cells, size_t column)
 {
 	return column + 1 < grid->n_columns && !cells[column + 1];

@@ -14,7 +14,7 @@
 #include "encode/text.h"
 #include "profile/windowed.h"
 
-#define MOSTLY		0.5 /* share of the run; if more of it was traced, few windows do no harm */
+#define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
 #define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line warns */
 #define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
 
@@ -301,7 +301,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "live heap: not known, the process is not traced: %s",
 			     profile->not_traced);
 	} else if (profile__lost_count(profile, "not_traced")) {
-		/* the profile is from a file that does not say why */
+		/* the profile's file does not say why the process was not traced */
 		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");

@@ -344,8 +344,8 @@ static void add_origin(struct grid *grid, const struct heap_count *count, uint64
 		      pinned ? bytes(pinned, b) : "");
 }
 
-/* Puts how many known blocks got the right function when half of the known blocks were used to
- * guess the functions of the other half. */
+/* Each half of the known blocks was used to guess the functions of the other half. Puts how many
+ * blocks got the right function. */
 static void put_held_back(const struct origins *o, bool by_file, struct sink *sink)
 {
 	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The values of a stack, for both forms of a pushed profile. */
+/* The values of a stack, for both forms of a pushed profile: pprof and OTLP. */
 #include "encode/encode.h"
 #include "profile/pprof.h"
 

@@ -24,15 +24,15 @@
  * its blocks */
 #define LOST_SHARE 0.5
 #define HOLDERS	   2 /* at most this many holders of a stack's blocks are printed */
-#define MAYBE	   3 /* at most this many of the stacks that only may grow are printed */
+#define MAYBE	   3 /* at most this many stacks are printed that may grow, but not surely */
 /* A stack's survival at the last age divided by its survival at the first age. A share of
  * FLAT or more: the blocks stay, like those of a leak. A share of STEEP or less: the blocks are
  * freed, like those of a cache. */
 #define FLAT  0.8
 #define STEEP 0.5
 /* If a stack grows by this many samples within the time that is examined, its growth is found in 95
- * of 100 cases. This holds for eight slices, where the error is taken from their spread
- * (profile/growth.h). */
+ * of 100 cases. This holds if the time is cut into eight segments and the error is taken from their
+ * spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
 /* Share of a run. If more is traced continuously, growth is known as in a continuous run
  * (session/windowed_trend.c). */
@@ -82,7 +82,7 @@ static bool is_over(const struct suspect *s)
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* Is the growth too small to be mentioned? The interval of the growth may still reach far above. */
+/* Is the growth too small to be mentioned? The high end of its interval may still be large. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;

@@ -47,14 +47,15 @@ struct pprof {
 	struct sink *sink;
 	z_stream zip;
 	struct intern strings;
-	struct intern functions; /* three numbers: name, why it has no name (0: it has one), file */
+	struct intern functions; /* each has three numbers: name, why it has no name (0: it has
+				  * one), file */
 	struct carry carry[VALUES];
 	uint64_t max_value; /* limit for a value of one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
 	bool threads_left_out;	  /* samples name no threads: there are too many */
 	bool *named;		  /* by thread: whether a sample names the thread */
-	/* sampled blocks of all stacks; number of the next one */
+	/* count of the sampled blocks of all stacks; number of the next block */
 	uint64_t n_blocks, next_block;
 	int error;
 };
@@ -90,7 +91,7 @@ uint64_t pprof__string(struct pprof *p, const char *text);
 bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
 			       const uint64_t written[OWN_REMAINDERS]);
 
-/* Adds the fields of a stack as a whole to p->message. True: something was added. */
+/* Adds the fields that describe a whole stack to p->message. True: something was added. */
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site);
 
 /* Writes memtrace's own fields of the profile. */

@@ -498,7 +498,7 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 		     format_bytes((double)cost->kernel_bytes, kernel));
 }
 
-/* Puts the losses of all processes, in the order of their first mention, then the losses of the
+/* Puts the losses of all processes, in the order in which they first occur, then the losses of the
  * run. */
 static int put_losses(const struct run *run, const struct profile *const *profiles,
 		      struct sink *sink)

@@ -70,7 +70,7 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 	double pct = sampling_error_pct(profile, bytes);
 	char high[16];
 
-	if (pct >= 100) /* one sample or a few */
+	if (pct >= 100) /* the bytes come from one sample or a few */
 		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
 	else if (pct > 0)
 		grid__add(grid, "+-%.0f %%", pct);

@@ -157,7 +157,7 @@ static uint32_t hash(const char *text)
 	return h ^ h >> 15;
 }
 
-/* hue is in degrees, the other two are 0..1. Writes "#rrggbb" to `to`. */
+/* hue is in degrees, saturation and lightness are 0..1. Writes "#rrggbb" to `to`. */
 static void hsl(double hue, double saturation, double lightness, char to[8])
 {
 	double a = saturation * fmin(lightness, 1 - lightness);
@@ -176,7 +176,7 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
  * Matches of a search are pink (svg.css), so no kind of frame is pink. */
 static const struct {
 	double hue, hues;	      /* first hue, and range in degrees */
-	bool by_module;		      /* the module's hash picks the hue, else the name's */
+	bool by_module;		      /* the module's hash picks the hue; false: the name's */
 	double saturation, lightness; /* lightness: the name adds up to 8 % */
 	const char *name;
 } kinds[FRAME_KINDS] = {

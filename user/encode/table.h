@@ -80,7 +80,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 /* Puts how another program sampled its profile, if its file says so: "one sample per 512 KiB". */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
-/* Returns an upper bound of 1.96 standard errors of an estimate of this many bytes, in per cent of
+/* Returns 1.96 standard errors (an upper bound) of an estimate of this many bytes, in per cent of
  * the bytes. 0: the bytes are exact, or there are none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 

@@ -47,7 +47,8 @@ struct frame_walk {
 	const struct frame_slots *slots;
 	size_t slot;			   /* slot of the frame returned last; set only with
 					    * slots */
-	uint32_t location;		   /* the next frame's index in site->locations */
+	uint32_t location;		   /* index of the next frame's location in
+					    * site->locations */
 	size_t index;			   /* index of the next frame in that location */
 	const struct profile_frame *frame; /* the frame returned last; NULL: not symbolized */
 	char buf[24];
@@ -57,9 +58,9 @@ struct frame_walk {
  * walk is at its end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* Returns the first location, counted from the leaf, that outputs without allocation functions
- * show. The leaf is the probed function and does not tell who holds the memory. An operator new
- * that called malloc does not tell it either. jeprof leaves out both. */
+/* Returns the index of the location, counted from the leaf, where a stack begins in outputs that
+ * leave out allocation functions. The leaf is the probed function and does not tell who holds the
+ * memory. An operator new that called malloc does not tell it either. jeprof leaves out both. */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no

@@ -80,9 +80,9 @@ void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
  * errors are independent, and each may be asymmetric. So the distance from the change to each end
- * of its interval is the root of the sum of two squared distances. For the low end, these are how
- * far the new figure may be lower, and how far the old figure may be higher. For the high end it is
- * the reverse (Zou and Donner, Statistics in Medicine 27, 2008). */
+ * of its interval is the root of the sum of two squared distances. For the low end, they are the
+ * distance by which the new figure may be lower, and the distance by which the old figure may be
+ * higher. For the high end it is the reverse (Zou and Donner, Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */

@@ -123,10 +123,10 @@ static bool is_worth_telling(const char *innermost, const char *called)
 	       !strstr(innermost, "::_") && !same_class(innermost, called);
 }
 
-/* Sets called and innermost of the story. innermost distinguishes two stacks through the same
- * function: one allocates a map's nodes, the other the strings in them. `called` and `innermost`
- * may both be the runtime's. Then the story has `innermost` only if both are std:: functions of
- * different classes and innermost is a public name (without "::_"). */
+/* Sets called and innermost of the story. `innermost` tells stacks through the same function apart:
+ * one may allocate a map's nodes, another the strings in them. If `called` and `innermost` would
+ * both be functions of the runtime, the story has `innermost` only if both are std:: functions of
+ * different classes and innermost has a public name (without "::_"). */
 static int story__tell_called(struct story *story, const struct calls *calls)
 {
 	bool library = calls->library && calls->native && !function__module_length(calls->native),
@@ -160,7 +160,7 @@ static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t locatio
 				    walk->frame ? walk->frame->file : NULL);
 }
 
-/* Is the frame a script's, or of the program's own file? */
+/* Is the frame from a script, or from the program's own file? */
 static bool is_in_program(const struct frame_walk *walk, uint32_t location)
 {
 	const struct profile *profile = walk->profile;
@@ -246,7 +246,8 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
 		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1,
 			     libraries ? "of libraries" : kind) < 0) {
-			/* story->n shrinks, so story's owner will not free the frames beyond it */
+			/* story->n shrinks, so the story's owner will not free the frames beyond
+			 * the new n */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
 				free(frames[k].name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Who holds blocks, and which are lost: reports for people and for programs. */
+/* Who holds blocks, and which blocks are lost: reports for people and for programs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -203,9 +203,9 @@ static const char *const others[] = {
 	"__rustc::__rdl_realloc",
 };
 
-/* Functions of the pools that are probed only in runs without a limit (capture/alloc_table.c). Each
- * of these functions calls malloc or a function without a name, and is in the stack during the
- * call. */
+/* Functions of memory pools. memtrace probes them only in runs without a limit
+ * (capture/alloc_table.c). Each of these functions calls malloc or a function without a name, and
+ * is in the stack during the call. */
 static const char *const pools[] = {
 	"AllocSetContextCreateInternal",
 	"GenerationContextCreate",
@@ -224,8 +224,7 @@ static const char *const pools[] = {
 	"apr_pool_create_ex",
 };
 
-/* Prefixes of whole families of names of C++, Rust and PHP. The names have no template
- * arguments. */
+/* Prefixes that whole families of C++, Rust and PHP names share, without template arguments. */
 static const char *const families[] = {
 	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
 	"std::sys::alloc::", "std::alloc::",	 "jemallocator::",   "tikv_jemallocator::",
@@ -252,9 +251,9 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Is it a function of the C++ library through which containers allocate (plumbing)? Such a function
- * has a reserved name (_M_realloc_insert, __shared_count, ...), or is an allocator's. push_back()
- * and the like are not plumbing: the program called them. */
+/* Is this plumbing: a function through which containers of the C++ library allocate? Such a
+ * function has a reserved name (_M_realloc_insert, __shared_count, ...), or belongs to an
+ * allocator. push_back() and the like are not plumbing: the program called them. */
 static bool is_std_plumbing(const char *name)
 {
 	const char *last = strrchr(name, ':');
@@ -313,9 +312,9 @@ static const char *pool_of(const char *name)
 	return NULL;
 }
 
-/* Returns the stack's innermost function of a memory pool, if all functions that it called are an
- * allocator's or have no name. NULL: the stack has no such function, or the function is the leaf.
- * In the second case the run has probed the function. */
+/* Returns the innermost pool function in the stack, if all frames from there to the leaf are an
+ * allocator's or have no name. NULL: there is no such function, or it is the leaf. If it is the
+ * leaf, the run has probed it. */
 static const char *pool_above(const struct profile *profile, const struct profile_site *site)
 {
 	for (size_t i = 0; i < site->n_locations; i++) {

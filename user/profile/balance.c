@@ -12,15 +12,15 @@
 #define FINER	      20    /* factors that are weighed between two neighbours of the grid */
 #define ANON_ERROR    0.2   /* relative spread of the memory that allocators keep for themselves */
 #define OTHER_THINGS  0.05  /* chance that the growing memory is in no stack */
-#define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
+#define OTHER_RANGE   7.0   /* width of log(A / G) if A is in no stack: a factor of 30 either way */
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
 #define LOST_ERROR    0.1   /* relative error of the lost blocks that W (balance.h) explains */
 #define STEADY_ERROR  0.02  /* further error: this share of the loss if all end by the wall clock */
 #define ONE_BY_ONE    8	    /* at most this many stacks are judged one by one (DOUBTS, ENDS) */
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
-#define MUCH_MORE     3	    /* no error explains more than this many times anonymous growth */
-#define GROWTH_PASSES 8	    /* at most; another is made if a stack could not be lowered enough */
+#define MUCH_MORE     3	    /* no error explains growth above this many times that of the process */
+#define GROWTH_PASSES 8	    /* most passes; another if a stack could not be lowered enough */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -67,8 +67,9 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 	return 0;
 }
 
-/* Adds a stack's growth, as memory of the process and times `factor`, to each element of `sum`.
- * Element 0: from all windows. Element g + 1: without the windows of group g. */
+/* Adds to each element of `sum` the growth that a stack causes in the process's memory, times
+ * `factor`. Element 0: growth by all windows. Element g + 1: growth by all windows but those of
+ * group g. */
 static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
 		       double factor)
 {
@@ -108,15 +109,15 @@ static double growth_density(double x, double error, double hidden)
 	       OTHER_THINGS / OTHER_RANGE;
 }
 
-/* Returns the value between two neighbours of the grid. The value's logarithm is nearly linear
- * there. */
+/* Interpolates between a and b, the values at two neighbours of the grid. The logarithm of the
+ * value is nearly linear there. part: 0 (at a) to 1 (at b). */
 static double value_between(double a, double b, double part)
 {
 	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
 }
 
 /* Sets the run's scale to the most probable factor of the clock. anon: growth of the process's
- * anonymous memory. The number of blocks of the process must surely grow. */
+ * anonymous memory. To be called only if the process's number of blocks surely grows. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
 		       double clock_error, struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)
@@ -153,8 +154,8 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 	if (!(sum > 1e-9))
 		return 0;
 	run->scale = base * exp(mode);
-	/* the deviation from the mode. The spread of windows is subtracted, because
-	 * windowed_strata__new() adds it again */
+	/* the root mean square of the deviations from the mode. The spread of windows is
+	 * subtracted, because windowed_strata__new() adds it again */
 	run->clock_error =
 		sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
 				  (clock_error * clock_error - run->clock_error * run->clock_error),
@@ -204,8 +205,8 @@ static int choose_largest(const struct windowed_result *results, size_t n,
 }
 
 /* Applies Bayes' rule to all ways to answer n questions with yes or no. weight: returns the weight
- * of one way; `which` has a bit for each yes. ret: the chance of each yes; all 0 if all weights are
- * 0. */
+ * of one way to answer; bit k of `which` is set if answer k is yes. ret: for each question the
+ * chance of yes; 0 if all weights are 0. */
 static void find_chances(int n, double (*weight)(const void *ctx, unsigned which), const void *ctx,
 			 double *ret)
 {
@@ -228,7 +229,7 @@ static void find_chances(int n, double (*weight)(const void *ctx, unsigned which
 /* The stacks whose doubt matters most: those whose two answers differ most. */
 struct doubts {
 	size_t stack[ONE_BY_ONE];
-	/* grows: growth in bytes of the process's memory per second, [0] by the evidence that was
+	/* grows: growth of the process's memory in bytes per second: [0] by the evidence that was
 	 * believed, [1] by the other evidence. error: the relative standard error of both */
 	double grows[ONE_BY_ONE][2], error[ONE_BY_ONE];
 	int n;
@@ -265,8 +266,8 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 	ret->variance = windowed_strata__variance(strata, rest);
 }
 
-/* Tells how well the growth of anonymous memory is explained if the other evidence is right for the
- * stacks in `which` (one bit each). */
+/* Returns how well the growth of all stacks explains that of anonymous memory, if the believed
+ * evidence is wrong for the stacks in `which` (one bit each), and the other evidence is right. */
 static double weight_of_doubts(const void *ctx, unsigned which)
 {
 	const struct doubts *d = ctx;
@@ -397,9 +398,9 @@ static void choose_enders(const struct windowed_result *wall, size_t n, const do
 }
 
 /* Tells how well the lost blocks are explained if the blocks of the stacks in `which` (one bit
- * each) end by the wall clock. The result is multiplied by the prior chance of this case. Any
- * number of a group's lost blocks may be left unexplained, because many blocks may be freed at
- * once. So this number has Cauchy's distribution. */
+ * each) end by the wall clock. The result is multiplied by the prior chance of this case. Many
+ * blocks may be freed at once, so any number of a group's lost blocks may be left unexplained. The
+ * model gives this number Cauchy's distribution. */
 static double weight_of_enders(const void *ctx, unsigned which)
 {
 	const struct enders *e = ctx;
@@ -450,8 +451,8 @@ static void mix_half_life(struct half_life *h, const struct half_life *wall, dou
 	h->high_s = fmax(h->high_s, wall->high_s);
 }
 
-/* Mixes the figures of `wall` into r, with the weight `share`. These are all figures that depend on
- * the clock by which blocks end. */
+/* Mixes into r those figures of `wall` that depend on the clock by which blocks end. share: their
+ * weight. */
 static void mix(struct windowed_result *r, const struct windowed_result *wall, double share)
 {
 	double error = sqrt(share * (1 - share));
@@ -506,7 +507,7 @@ static int allow_for_ends_by_wall(struct windowed_run run, struct windowed_stack
 	return rc;
 }
 
-/* Returns the growth, in blocks per second, of all stacks together whose blocks mostly stay. */
+/* Returns the growth, in blocks per second, of those stacks together whose blocks mostly stay. */
 static double staying_blocks(const struct windowed_result *results, size_t n)
 {
 	double sum = 0;
@@ -546,7 +547,7 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 		r->growth.low *= r->growth.low > 0 ? k : 1;
 		r->live_bytes *= k;
 		r->live_objects *= k;
-		/* the error is so wide that it reaches the figure before the division */
+		/* the error reaches the live bytes from before they were lowered */
 		r->live_variance = fmax(r->live_variance * k * k, pow(r->live_bytes * rest, 2));
 		r->live_common *= k;
 	}
@@ -630,7 +631,7 @@ static double grows(const struct windowed_result *r)
 	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);
 }
 
-/* Half of the interval of grows(). */
+/* Half of the width of the interval of grows(). */
 static double growth_error(const struct windowed_result *r)
 {
 	return (r->growth.high - r->growth.low) / 2 * overhead(r);
@@ -650,7 +651,7 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
-	for (size_t i = 0; i < n && anon->high > 0; i++) /* no single stack surely grows by more */
+	for (size_t i = 0; i < n && anon->high > 0; i++) /* no stack surely outgrows the process */
 		results[i].growth.low =
 			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {
@@ -673,7 +674,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 }
 
 /* Limits each stack's growth: a stack cannot gain or lose more than the upper limit of its live
- * bytes. If a stack surely seemed to grow by more, its blocks have replaced older ones. */
+ * bytes. If even the lower end of its growth is above this limit, its blocks have replaced older
+ * ones. */
 static void fit_growth_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 			    size_t n, const struct windowed_run *run)
 {

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes all stacks of a windowed run agree with what is known of the whole process.
  *
- * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h):
- * windows stand for k times as much as their net time says. log k is nearly normal, with mean 0 and
- * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
- * growth A of anonymous memory is known without windows. So A tells more about k, by Bayes' rule
- * over BALANCE_GRID values of k. This step is taken only if the process's number of blocks surely
- * grows. Let G(k) be the growth that all stacks together have with the factor k. G(k) includes the
- * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is nearly normal with mean
- * 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep
- * for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing memory
- * follows the wall clock, and log(A / G) may be anything from 0 down to -log(windowed_run.hidden).
- * WALL CLOCK below explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The
- * k with the largest weight is taken. The error that is left is the deviation from this k, by the
- * same weights.
+ * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h). If the
+ * true net time of windows is 1/k of the measured one, what windows saw stands for k times as much.
+ * log k is nearly normal, with mean 0 and standard deviation e. e combines struct
+ * windowed_run.clock_error with the spread of windows' net times. The growth A of anonymous memory
+ * is known without windows. So A tells more about k, by Bayes' rule over BALANCE_GRID values of k.
+ * This step is taken only if the process's number of blocks surely grows. Let G(k) be the growth
+ * that all stacks together have with the factor k. G(k) includes the allocator's overhead of each
+ * block. A should equal G(k), so log(A / G(k)) is nearly normal with mean 0. Its variance has two
+ * parts: that of G, and ANON_ERROR^2 for the memory that allocators keep for themselves. There are
+ * two other cases, each with a prior chance. BY_CLOCK: the growing memory follows the wall clock,
+ * and log(A / G) may be anything from 0 down to -log(windowed_run.hidden). WALL CLOCK below
+ * explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The k with the
+ * largest weight is taken. The error that is left is the root mean square of the deviations from
+ * this k, with the same weights.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
  * to tell which of the two is right (struct survival.doubtful). The process's growth can tell. If
  * the process's memory grows by more than all other stacks explain, the blocks of a stack in doubt
- * have not ended: the program has only written to them. Each way to decide for the ONE_BY_ONE
- * stacks that matter most gives one G, the growth of all stacks together. Its weight is the density
- * of log(A / G), as above. For each stack, contents and frees have the same prior chance to be
- * right. If contents or frees then have a chance of SETTLED or more, they are believed. Else the
- * doubt remains, and intervals hold both answers.
+ * have not ended: the program has only written to them. The ONE_BY_ONE stacks whose doubts matter
+ * most are decided together. Each combination of decisions gives one G, the growth of all stacks
+ * together. The combination's weight is the density of log(A / G), as above. For each stack,
+ * contents and frees have the same prior chance to be right. If Bayes' rule gives one of the two a
+ * chance of SETTLED or more, it is believed. Otherwise the doubt remains, and intervals hold both
+ * answers.
  *
  * RESIDENT. A block is small if it is no larger than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
@@ -34,10 +36,11 @@
  * WALL CLOCK. Windows do not slow events that follow the wall clock (a timer, clients that do not
  * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many of
  * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
- * seem to grow by more. Then all stacks are taken to follow the wall clock, as far as this explains
- * the difference. The growth of each stack is divided by the same factor. So are the live bytes of
- * stacks whose blocks stay. None of this is done if these stacks would add more blocks than the
- * process gains. In that case their blocks replace older ones (a table that turns over slowly).
+ * seem to grow by more. Then memtrace assumes that all stacks follow the wall clock, as far as this
+ * explains the difference. The growth of each stack is divided by the same factor. So are the live
+ * bytes of stacks whose blocks stay. None of this is done if the stacks whose blocks stay would add
+ * more blocks than the process gains. In that case their blocks replace older ones (a table that
+ * turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does elsewhere. If blocks end by the wall clock, each
@@ -46,16 +49,17 @@
  * blocks of a stack end by the wall clock, or because of the process's own work? Each of the
  * ONE_BY_ONE stacks that would lose most is judged by itself, and all other stacks are judged as
  * one. For each, the prior chance that its blocks end by the wall clock is BY_CLOCK. Let W be the
- * set of stacks whose blocks end by the wall clock. Let d_g be the blocks that the windows of group
- * g lost, and e_ig the blocks that stack i would lose in them. Then
+ * set of stacks whose blocks end by the wall clock. Let d_g be the number of blocks that the
+ * windows of group g lost, and e_ig the number that stack i would lose in these windows. Then
  *
  *	P(d | W) = product over g of Cauchy's density of (d_g - sum over i in W of e_ig).
  *
  * The scale of the density is a small share of the expected losses. Cauchy's density is used for
  * its long tails. Blocks that are freed all at once are lost in one window. The residual of that
  * window's group is large for every W, so it decides nothing. Bayes' rule gives for each stack the
- * chance that its blocks end by the wall clock. The stack's figures are a mixture of the two cases
- * by that chance. The difference between the cases is part of the figures' error.
+ * chance that its blocks end by the wall clock. The stack's figures are a mixture of the figures in
+ * the two cases, weighted by that chance. The difference between the cases is part of the figures'
+ * error.
  *
  * LIMITS. The sum of live bytes may be above the size of the mappings, or the live bytes in small
  * blocks may be above the resident memory. Let x_i be the live bytes of stack i, with an error d_i
@@ -68,11 +72,12 @@
  * So the least certain figures change most. The errors stay as they were, because the limit is on
  * one side only.
  *
- * The growth of all stacks together has a limit, too: the upper end of the process's growth, plus
- * ANON_ERROR times that growth. How much of the excess each stack loses depends on its own error
- * alone. No stack's growth is lowered below the lower end of its interval, nor below 0. Lower ends
- * of intervals are lowered to at most the upper end of the process's growth. Upper ends stay as
- * they are, because in a heap with free room stacks may grow while the process does not.
+ * The growth of all stacks together has a limit, too: the upper end of the interval of the
+ * process's growth, plus ANON_ERROR times that growth. How much of the excess each stack loses
+ * depends on its own error alone. No stack's growth is lowered below the lower end of its interval,
+ * nor below 0. If the lower end of a stack's interval is above the upper end of the process's
+ * interval, it is lowered to that end. The upper ends of stacks' intervals stay as they are,
+ * because in a heap with free room stacks may grow while the process does not.
  *
  * WHAT SURELY GROWS makes the process grow, too. If a program frees its memory all at once, every
  * few seconds, it can happen that neither windows nor their counts of calls show this. So if the
@@ -94,10 +99,10 @@
  * may take a fifth more.) */
 double balance__footprint(double size, double header);
 
-/* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.
- * anon: growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL
- * pointer is skipped, and its result is 0. If a doubt is settled, the stack's member `believed` is
- * set. 0 or -ENOMEM. */
+/* Estimates n stacks by the method above. run: gets the estimated scale and clock_error. anon:
+ * growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL pointer
+ * is skipped, and its result is 0. If a doubt is settled, the stack's member `believed` is set. 0
+ * or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
 		      const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results);

@@ -10,8 +10,8 @@
 #include "base/table.h"
 #include "base/vector.h"
 
-/* The hash of a key. It is keyed with a secret, because anybody may have chosen a file's
- * addresses. */
+/* Returns the hash of a table's key. A secret goes into it, because anybody may have chosen a
+ * file's addresses. */
 static size_t home_of(uint64_t key)
 {
 	return hash__keyed(&key, sizeof(key));
@@ -30,7 +30,7 @@ void profile_build__free(struct profile_build *build)
 }
 
 /* Locations without an address have dense numbers (PROFILE_NO_ADDR), so an array finds them without
- * hashing. Most frames of a large file are looked up in this array. Numbers above this limit are
+ * hashing. Most frames of a large file are looked up in this array. Numbers from MAX_NAMED on are
  * not in it. */
 #define MAX_NAMED (1u << 24)
 

@@ -15,8 +15,8 @@ struct build_share {
 
 struct profile_build {
 	struct table locations; /* profile->locations by address, if they have one */
-	/* by addr - PROFILE_NO_ADDR, for locations without an address: index in profile->locations,
-	 * plus 1; 0: none */
+	/* for locations without an address, by addr - PROFILE_NO_ADDR: the index in
+	 * profile->locations plus 1, or 0 if there is no such location */
 	uint32_t *named;
 	size_t n_named;
 	struct table threads; /* profile->threads by tid */

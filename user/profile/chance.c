@@ -47,7 +47,8 @@ static double beta_fraction(double a, double b, double x)
 	return h;
 }
 
-/* I_x(a, b), regularized. If a = 0, the whole probability is at x = 0. If b = 0, it is at x = 1. */
+/* The incomplete beta function I_x(a, b), regularized. If a = 0, the whole probability is at x = 0.
+ * If b = 0, it is at x = 1. */
 static double beta_share(double x, double a, double b)
 {
 	double front;

@@ -32,8 +32,8 @@
  *	both are estimates, so the interval's low end must clearly be above the fact, and the
  *	finding is never sure.
  *  live_above_mapped. Figure: live bytes. Fact: heap_mapped_bytes. The figure must be above the
- *	fact by more than one per cent. Sure if the interval's low end is, too: live memory is
- *	mapped, touched or not.
+ *	fact by more than one per cent. Sure if the interval's low end is also above it by so much:
+ *	live memory is mapped, even if it was never touched.
  *  live_above_resident. Figure: live bytes. Fact: how much of the heap's mappings is resident or
  *	swapped out, if that was measured (struct resident). If it was not, the fact is the whole
  *	resident set. In that case the interval's low end must clearly be above the fact, and the
@@ -48,11 +48,11 @@
  *	per cent of the sum of absolute values. Not if samples were dropped.
  *  kinds_of_regions. Figure: bytes, the sum of live regions of all kinds. Fact: live bytes. It
  *	is a finding if they differ by more than one per cent.
- *  peak_below_live. Figure: bytes held when the process held its most. Fact: live bytes at the end.
- *	The figure must be below the fact by more than five per cent, because the order of events on
+ *  peak_below_live. Figure: bytes held at the process's peak. Fact: live bytes at the end. The
+ *	figure must be below the fact by more than five per cent, because the order of events on
  *	several CPUs at the same moment is not known (bpf/peak.bpf.h). Sure in a process of one
  *	thread.
- *  threads_above_stack. Figure: bytes that all threads together hold of one stack. Fact: that
+ *  threads_above_stack. Figure: bytes of one stack that all threads together hold. Fact: that
  *	stack's live bytes. The figure must be above the fact by more than one per cent plus a
  *	block. Only the stack with the largest excess is reported.
  *

@@ -51,8 +51,8 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 
 		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
 	}
-	/* survival: for each age, the share of older allocations that is still live. These shares
-	 * are known for both sites, or for neither. */
+	/* survival: for each age, the live share of the bytes that were allocated longer ago than
+	 * the age. These shares are known for both sites, or for neither. */
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->alloc_bytes > 0; i++) {
 		double share = b->alloc_bytes / (a->alloc_bytes + b->alloc_bytes);
 

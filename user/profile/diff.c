@@ -195,7 +195,7 @@ static void judge_by_interval(struct change *change, struct claim *growing, stru
 	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
 }
 
-/* Mean size of the blocks that both sides hold. */
+/* Mean size of the blocks of both sides together. */
 static double block_size(const struct estimate *from, const struct estimate *to)
 {
 	double objects = from->objects + to->objects;

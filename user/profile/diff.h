@@ -11,10 +11,10 @@
  *	high = Y2 - Y1 + sqrt((u2 - Y2)^2 + (Y1 - l1)^2).
  *
  * The variances add, because the samplings are independent. If a stack has no samples in one
- * profile, its blocks there are taken to be like those in the other profile. The interval of the
- * profile without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of such a
- * block stands for. If so much had been live, a sample of it would have been seen in 97.5 % of all
- * cases.
+ * profile, memtrace assumes that its blocks there are like those in the other profile. The interval
+ * of the profile without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of
+ * such a block stands for. If so much had been live, a sample of it would have been seen in 97.5 %
+ * of all cases.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once and
  * weighs the same in both, so it adds nothing to the error of the difference. To treat the
@@ -28,7 +28,7 @@
  * second, D at most those of the first. Both pairs of bounds have the same difference, so the pair
  * with the smaller variance is taken. For a stack through which memory passes quickly, this is the
  * pair of live bytes. The snapshots are then treated as independent, which they nearly are. For a
- * stack where memory stays, it is the pair of allocated and freed bytes.
+ * stack where memory stays, the pair of allocated and freed bytes is taken.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another. This is so even if every byte is known exactly. So
@@ -38,30 +38,30 @@
  * much as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are
  * equal, the weight is taken from both together: if nothing differs, both are samples of like
  * blocks.) Two Poisson counts are compared by the binomial test of chance.h, which keeps its level
- * however few they are. All stacks together are tested by Holm's procedure (chance.h), once for
- * growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and go
- * in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
- * cannot show this, four can.
+ * however small the counts are. All stacks together are tested by Holm's procedure (chance.h), once
+ * for growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and
+ * go in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
+ * cannot show that blocks do so, but four can.
  *
  * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
  * Student's distribution. The rates get an interval in the same way as live bytes, and are tested
  * by the t test. Live bytes of windows are tested by the t test, too, because their samples cannot
- * be counted. Their error comes from the intervals that the profiles give. Two snapshots of one run
- * in windows share what was seen before the first snapshot, and the error of the clock. They are
+ * be counted. Their error comes from the intervals that the profiles give. Two snapshots of one
+ * windowed run share what was seen before the first snapshot, and the error of the clock. They are
  * treated as independent, which makes the interval too wide, never too narrow.
  *
- * If there are more than two profiles, first and last are compared as above. The steps between all
- * of them make a trend: the ratio estimator of growth.h, with the steps as its segments. The
- * trend's interval is exact for the random steps of one run. For independent samplings it is wider
- * than it need be, because the error of each sampling counts in two steps. From four profiles on, a
- * stack is said to grow only if the trend grows, too.
+ * If there are more than two profiles, first and last are compared as above. The steps from each
+ * profile to the next give a trend, by the ratio estimator of growth.h with the steps as its
+ * segments. The trend's interval is exact for the random steps of one run. For independent
+ * samplings it is wider than it need be, because the error of each sampling counts in two steps.
+ * From four profiles on, a stack is said to grow only if its trend surely grows, too.
  *
- * tests/unit/profile/test_diff.c simulates how well this works, with samples at 512 KiB. One
- * program holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, and does not grow. Of 400 pairs
- * of its runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found between
- * two snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6 are
- * enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is reported for another
- * stack. */
+ * tests/unit/profile/test_diff.c simulates how well this works, with a sampling interval of 512
+ * KiB. One program holds 50 MB in 30 stacks, in blocks of 16 bytes to 3 MiB, and does not grow. Of
+ * 400 pairs of its runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found
+ * between two snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6
+ * are enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is reported for
+ * another stack. */
 #ifndef MEMTRACE_PROFILE_DIFF_H
 #define MEMTRACE_PROFILE_DIFF_H
 
@@ -69,7 +69,7 @@
 #include "profile/chance.h"
 #include "profile/profile.h"
 
-/* Chance of a false finding: one-sided, for growth and for shrinking each. */
+/* Chance of a false finding of growth, and of a false finding of shrinking (one-sided). */
 #define CHANCE_LEVEL 0.025
 
 /* Growth has an error with this many degrees of freedom, because it is estimated from GROWTH_DF + 1
@@ -80,7 +80,7 @@ enum diff_measure {
 	DIFF_AUTO,  /* live bytes; but growth if the runs are different, at least one was in
 		     * windows, and all profiles have growth */
 	DIFF_LIVE,  /* bytes */
-	DIFF_GROWTH /* bytes per second of each profile by itself */
+	DIFF_GROWTH /* growth within each profile's run, bytes per second */
 };
 
 /* What the reader should know: X(enumerator, sentence without its full stop). */
@@ -124,15 +124,18 @@ const char *diff_warning__text(enum diff_warning warning);
 struct change {
 	double from, to;
 	double bytes;		   /* to - from */
-	double low, high;	   /* 95 %, for this stack alone; equal: exact; NaN: not known */
-	double p_grows, p_shrinks; /* probability of so much growth or more, or so much shrinking,
-				    * by chance; 0.5: not known */
+	double low, high;	   /* 95 % interval, for this stack alone; equal ends: exact; NaN:
+				    * not known */
+	double p_grows, p_shrinks; /* probability of at least so much growth, or shrinking, by
+				    * chance; 0.5: not known */
 };
 
 struct diff_stack {
-	const struct profile *profile; /* the one that names its frames best; NULL in the total */
+	const struct profile *profile; /* the profile that names the frames best; NULL in the
+					* total */
 	const struct profile_site *site;
-	/* of its sites in the last profile, the one with most live bytes; NULL: none */
+	/* the stack's site in the last profile; of several, the one with most live bytes; NULL:
+	 * none */
 	const struct profile_site *last;
 	double *values; /* by profile; all stacks share one array */
 	struct change change;
@@ -145,7 +148,7 @@ struct diff_stack {
 };
 
 struct diff {
-	const struct profile *const *profiles; /* the caller's, must outlive this */
+	const struct profile *const *profiles; /* the caller's; they must outlive the diff */
 	size_t n_profiles;
 	enum diff_measure measure;
 	bool one_run;	   /* all are snapshots of one run */
@@ -165,16 +168,16 @@ struct diff {
 };
 
 /* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in
- * err where they are too large together (profile/match.h). -EINVAL with the reason in err when they
+ * err if they are too large together (profile/match.h). -EINVAL with the reason in err when they
  * cannot be compared: they are of different things (heap, regions, faults); they are of different
- * programs and have no stack in common; or growth is asked for, and a profile has none. These texts
- * call profiles by their numbers, from 1. */
+ * programs and have no stack in common; or growth is asked for, and a profile has none. The reasons
+ * name profiles by number, from 1. */
 int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 	      struct diff **ret_diff, struct error *err);
 void diff__free(struct diff *diff);
 
-/* The least growth, bytes per second, that is found in 95 of 100 cases between the first and the
- * last profile, if the stack has no other traffic. NaN: not known. */
+/* The least growth in bytes per second that the comparison of the first profile with the last finds
+ * in 95 of 100 cases, if the stack has no other traffic. NaN: not known. */
 double diff__least_growth(const struct diff *diff);
 
 /* Seconds since the epoch at a profile's end; NaN: not known. */

@@ -35,7 +35,8 @@ int drawing__add_frame(struct drawing *drawing, const char *name);
  * profile__add_live...(). 0 or -ENOMEM. */
 int drawing__add_stack(struct drawing *drawing, size_t *ret_site);
 
-/* Like drawing__add_stack(), for a stack that has this number of blocks and bytes in all. */
+/* Like drawing__add_stack(), and gives the stack its live memory: `blocks` blocks, with `bytes`
+ * bytes together. */
 int drawing__add_blocks(struct drawing *drawing, uint64_t blocks, uint64_t bytes);
 
 /* Sorts the profile and names its frames. The caller owns *ret. 0 or -ENOMEM. */

@@ -16,8 +16,8 @@
  * Intervals: a total of few samples has a skewed distribution, for which +-1.96 sqrt(V) covers too
  * little. So the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used
  * (Statistics in Medicine 16, 1997: confidence intervals for directly standardized rates). Let Y be
- * the total and V its variance. Let w2 be the largest term of V. One more sample, if it was missed
- * by chance, would add as much to V. Then
+ * the total and V its variance. Let w2 be the largest term of V. If one more sample of that kind
+ * was missed by chance, it would add w2 to V. Then
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)

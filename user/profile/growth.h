@@ -2,10 +2,10 @@
 /* How fast the memory of one stack grows, and how sure that is.
  *
  * The run is cut into segments. For each segment, the growth of the stack's memory is known. (What
- * this growth means differs by mode: see the callers.) A leak adds about as much in every segment.
- * A population in balance (a cache, connections) adds in some segments what it loses in others. So
- * the spread of the segments among each other carries everything that makes a figure uncertain: the
- * sampling, the windows, and the program's own ups and downs.
+ * this growth means differs by mode: see the callers.) A leak adds about the same amount in every
+ * segment. A population in balance (a cache, connections) adds in some segments what it loses in
+ * others. So the spread of the segments among each other carries everything that makes a figure
+ * uncertain: the sampling, the windows, and the program's own ups and downs.
  *
  * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
  * Sampling Techniques, 3rd ed., section 6.3)
@@ -18,10 +18,10 @@
  *
  * a segment that is longer than the others draws r to itself, so its deviation from r counts for
  * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
- * spread at all. So the interval reaches at least as far from r as one more block of the largest
- * size seen would move r. If no segment saw a block come or go, it reaches as far as 3.7 blocks of
- * the stack's size would move r. The reason is that even if 3.7 blocks are expected, there is a
- * chance of 2.5 % that none comes (Poisson).
+ * spread at all. So the half width of the interval is at least the amount by which one more block
+ * of the largest size seen would move r. If no segment saw a block come or go, it is at least the
+ * amount by which 3.7 such blocks would move r. The reason is that even if 3.7 blocks are expected,
+ * there is a chance of 2.5 % that none comes (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
  * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
@@ -32,7 +32,7 @@
  * y_i = L + C q^i. Then q = (y2 - y3) / (y1 - y2). This q is kept within limits, because noise can
  * make it anything. The rate of the blocks that stay is L = y3 - (y1 - y3) q^2 / (1 - q^2)
  * (Aitken's extrapolation). For dying blocks the lower end of the interval has two limits: L, and
- * the rate that the line gives. The half width of the interval above is subtracted from both. */
+ * the rate that the line gives. The half width of the interval of r is subtracted from both. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 

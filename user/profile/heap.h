@@ -49,11 +49,12 @@ struct heap_count {
 
 /* How far the blocks of an allocator can be trusted. */
 struct heap_quality {
-	uint64_t resyncs;	/* places where headers made no sense in each of several readings */
+	uint64_t resyncs;	/* places where several readings all found headers that make no
+				 * sense */
 	uint64_t unknown_bytes; /* bytes skipped at these places */
 	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
 				 * resident */
-	uint64_t doubtful;	/* blocks of 64 KiB and more that may be no blocks */
+	uint64_t doubtful;	/* blocks of 64 KiB and more that may not be blocks */
 	uint64_t own_bytes;	/* memory of the allocator by its own count */
 	uint64_t found_bytes;	/* memory that was searched for blocks */
 	uint64_t own_large, found_large; /* own_bytes and found_bytes of PLACE_LARGE alone;
@@ -115,7 +116,7 @@ struct census_arena {
 
 #define CENSUS_TYPE_NAME 256
 
-/* Blocks in use that are objects of a C++ class (heap/types.h), of one allocator and one group of
+/* Objects of one C++ class (heap/types.h): blocks in use, of one allocator and one group of
  * sizes. */
 struct census_type {
 	uint64_t vtable; /* address of the vtable, to which the objects point */
@@ -123,7 +124,7 @@ struct census_type {
 	uint32_t size_group; /* heap__size_group() */
 	struct heap_count count;
 	uint64_t pinned;	     /* these blocks' share of the free bytes on sparse pages */
-	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
+	char name[CENSUS_TYPE_NAME]; /* mangled, as in type_info; "": there is none */
 };
 
 /* How much a shape may say about the maker of a block. */
@@ -172,8 +173,8 @@ struct census {
 	uint64_t n_types, untold_types; /* untold_types: objects that are not in `types` */
 	/* Ascending by vtable. Sent as a message part of its own. */
 	struct census_type *types;
-	/* Only if blocks are labelled. Each block counts once: with its shape if a labelled block
-	 * has the same shape, else with its rough shape. */
+	/* Set only if blocks are labelled. Each block counts once: with its shape if a labelled
+	 * block has the same shape, else with its rough shape. */
 	uint64_t n_shapes, n_rough, n_labels;
 	struct census_shape *shapes, *rough; /* each sent as a message part of its own */
 	/* by label: the shape of the labelled block; CENSUS_NO_SHAPE: no such block is in use. Sent

@@ -131,15 +131,15 @@ static int find_libraries(struct matcher *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* Returns how much is known of the code at a location: the number of its functions, inlined ones
- * included, if they have names. */
+/* Returns how much is known of the code at a location: the number of its functions, with inlined
+ * ones; 0: they have no names. */
 static size_t knowledge(const struct profile_location *location)
 {
 	return location->reason == UNRESOLVED_NAMED ? location->n_frames : 0;
 }
 
-/* Orders locations by place. Of one place, the location of which most is known comes first; ties by
- * number. */
+/* Orders locations by place. Among locations of one place, the location of which most is known
+ * comes first; ties by number. */
 static int by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -156,7 +156,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Several locations may be one place in a file. They all take the frames of the location of which
- * most is known. Finds this location for each location: mostly it is the location itself. */
+ * most is known. For each location, finds the one whose frames it takes: mostly the location
+ * itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decides which stacks of several profiles count as the same stack for people. The profiles may be
- * of different processes, hosts or builds, with files loaded at different addresses:
+/* Decides which stacks of several profiles people would call the same. The profiles may be of
+ * different processes, hosts or builds, with files loaded at different addresses:
  *
- * - A place in a file, by build-id and offset, is the same in all profiles that know build-id and
- *   offset, whatever the place is called there. All profiles take the frames of the profile that
- *   knows most about the place. This helps if only one of them was made with debug information, or
- *   if a stripped file has two names.
- * - Frames are the same when their functions are: by name, and by the shared library that they are
- *   in. The name of a library is its file's name up to ".so", or up to a version number before
- *   ".so". All programs count as one library, whatever they are called, so that two versions of a
- *   program can be compared. Where a profile has no mappings at all (.collapsed), libraries are not
+ * - A place in a file is known by build-id and offset. It is the same place in all profiles that
+ *   have both, whatever they call the place. All profiles take the frames of the profile that knows
+ *   most about the place. This helps if only one profile was made with debug information, or if a
+ *   stripped file has two names.
+ * - Frames are the same if their functions have the same name and are in the same shared library.
+ *   The name of a library is its file's name up to ".so", or up to a version number before ".so".
+ *   All programs count as one library, whatever they are called, so that two versions of a program
+ *   can be compared. Where a profile has no mappings at all (.collapsed), libraries are not
  *   compared.
  * - Stacks are the same when all their frames are the same. The allocator's frames do not count, as
  *   in the table of one profile. The stacks may differ in return addresses within the same
@@ -41,11 +41,11 @@ struct match {
 	size_t *first;		  /* n_stacks + 1: where the sites of each stack begin; owned */
 	size_t *best;	 /* by stack: index in sites of the site with the fewest unnamed frames;
 			  * owned */
-	size_t n_stacks; /* the order of stacks depends only on the input */
+	size_t n_stacks; /* the stacks' order depends only on the input */
 };
 
 /* Matches the stacks of n sorted, symbolized profiles. 0, -ENOMEM, or -EFBIG with the reason in
- * err, which calls profiles by their numbers, from 1. match__clear() frees what *ret_match owns. */
+ * err, which names profiles by number, from 1. match__clear() frees what *ret_match owns. */
 int match__stacks(const struct profile *const *profiles, size_t n,
 		  const struct match_limits *limits, struct match *ret_match, struct error *err);
 void match__clear(struct match *match);

@@ -31,7 +31,7 @@ int modules__parse(const char *name, const char *text, size_t len, struct module
 		   struct error *err);
 void modules__free(struct modules *modules);
 
-/* Finds the component of each site of a sorted, symbolized profile. Writes its path
+/* Finds the component of each site of a sorted, symbolized profile. Writes the component's path
  * ("database/keys", owned by modules) to paths[n_sites]; NULL: no rule claims the site. 0 or
  * -ENOMEM. */
 int modules__owners(const struct modules *modules, const struct profile *profile,
@@ -45,8 +45,8 @@ struct module_sum {
 	uint64_t stacks;
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
-	struct growth growth; /* where the profile's growth.stacks_known */
-	/* where the profile's life.heights_known: the least and the most that the component held */
+	struct growth growth; /* if the profile's growth.stacks_known */
+	/* if the profile's life.heights_known: the least and the most that the component held */
 	struct site_life life;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Estimates which functions made the blocks of a heap. The makers of sampled blocks are known, and
- * other blocks look like sampled ones (heap/shapes.h). This is the only way to say something about
- * blocks that are older than the run.
+ * other blocks look like sampled ones (heap/shapes.h). To compare blocks is the only way to say
+ * something about those that are older than the run.
  *
  * A shape gets a maker if the same innermost functions made a share of ORIGINS_SHARE or more of its
  * known blocks. If k of n blocks have this maker, the share is estimated as (k + 1/2) / (n + 1):
@@ -12,9 +12,10 @@
  *
  * If a maker made blocks before the run but none during it, its blocks can be taken for those of
  * another maker. How often this mistake would happen is measured with the known makers: each is
- * left out in turn, and its blocks are judged by the others. The measure is taken by family. Shapes
- * with the same mark are a family, and so are all shapes without a mark that have the same enum
- * shape_class. If a family has too many mistakes, none of its shapes gets a maker.
+ * left out in turn, and its blocks are judged by those of the others. This is measured for each
+ * family of shapes. Shapes with the same mark (struct census_shape) are a family, and so are all
+ * shapes without a mark that have the same enum shape_class. If a family has too many mistakes,
+ * none of its shapes gets a maker.
  *
  * The accuracy of the result is measured, too: each half of the known blocks is judged by the other
  * half. */
@@ -29,7 +30,7 @@
 #include "profile/profile.h"
 
 #define ORIGINS_SHARE	  0.95
-#define ORIGINS_MAX_KNOWN 65536 /* known blocks; further ones are left out, evenly */
+#define ORIGINS_MAX_KNOWN 65536 /* at most this many known blocks, chosen evenly */
 
 /* A sampled block that lives. */
 struct known_block {
@@ -42,9 +43,8 @@ struct known_block {
  * caller frees *ret. */
 int origins__sampled(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
-/* Those of the sampled blocks that have their address for themselves, ascending. If they are more
- * than ORIGINS_MAX_KNOWN, this many of them are chosen evenly. 0 or -ENOMEM. The caller frees
- * *ret. */
+/* The sampled blocks whose address no other sampled block has, ascending. If there are more than
+ * ORIGINS_MAX_KNOWN, that many of them are chosen evenly. 0 or -ENOMEM. The caller frees *ret. */
 int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* Blocks that look as if the same functions had made them. */
@@ -61,8 +61,8 @@ struct origins {
 	size_t n_rows;
 	struct heap_count unknown; /* all other blocks in use */
 	size_t known;		   /* sampled blocks that were found in the heap */
-	/* told: those of the known blocks to which the other half gave a maker. right: those of
-	 * them whose maker was right */
+	/* told: the known blocks to which the other half gave a maker. right: those of them that
+	 * got the right maker */
 	struct heap_count told, right;
 	/* More than 1 - ORIGINS_SHARE of the blocks that were given a maker got a wrong one, by
 	 * number or by bytes. So there are no rows. */
@@ -77,8 +77,9 @@ int origins__find(const struct profile *profile, const struct known_block *known
 void origins__clear(struct origins *origins);
 
 /* Draws a report. With origins: a stack of functions for each row, outermost first, and a stack for
- * blocks of unknown origin. Else the census: the allocator, the place, perhaps a C++ class, and the
- * largest size of the group. The caller owns *ret. 0 or -ENOMEM. */
+ * blocks of unknown origin. Without origins: the census. Its stacks consist of the allocator, the
+ * place, perhaps a C++ class, and the largest size of the group. The caller owns *ret. 0 or
+ * -ENOMEM. */
 int heap_report__stacks(const struct heap_report *report, struct profile **ret);
 
 #endif

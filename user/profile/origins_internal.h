@@ -66,8 +66,8 @@ struct told samples__tell(const struct sample *samples, size_t n);
 /* The makers of each shape, and of each rough shape. Free with lesson__clear(). */
 struct lesson {
 	struct told *shapes, *rough;
-	/* by shape: the maker of its rough shape is not used for it, because its family is closed,
-	 * or because samples of several makers have this shape */
+	/* by shape: true if it must not take the maker of its rough shape, because its family is
+	 * closed, or because samples of several makers have this shape */
 	bool *own;
 };
 

@@ -176,9 +176,9 @@ static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 	return (mistaken + 0.5) / (all + 1) > MOST_MISTAKEN;
 }
 
-/* A group of samples, by the family of its shape. Shapes with the same mark (objects of one C++
- * class) are a family. All shapes without a mark that have the same enum shape_class are a family,
- * too. */
+/* A group of samples, which is sorted by the family of its shape. Shapes with the same mark
+ * (objects of one C++ class) are a family. All shapes without a mark that have the same enum
+ * shape_class are a family, too. */
 struct family_group {
 	const struct census_shape *shape;
 	uint32_t group;
@@ -203,7 +203,7 @@ static int compare_families(const void *a, const void *b)
 
 /* Room for finding__close_families(). */
 struct closing {
-	struct sample *samples; /* of a family, or of a group without one maker */
+	struct sample *samples; /* of a family, or of a group with one maker left out */
 	struct left_out *makers;
 	struct family_group *groups;
 	size_t n_groups;

@@ -160,8 +160,8 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* text is what follows the word "operator". If it begins with an operator of angle brackets,
- * returns the length of this operator, else 0. */
+/* text: what follows the word "operator". If it begins with an operator of angle brackets, returns
+ * the length of this operator, else 0. */
 static size_t angle_operator(const char *text)
 {
 	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
@@ -277,8 +277,8 @@ static bool is_standard(const char *path)
 	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
 }
 
-/* Is the trait's function the standard library's, compiled for a type of the program? Then only the
- * type is the program's. */
+/* Is this a trait's function of the standard library that was compiled for a type of the program?
+ * In that case only the type is the program's. */
 static bool is_blanket(const struct qualified_name *q, const char *trait)
 {
 	static const char into[] = "core::convert::Into",

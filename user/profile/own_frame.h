@@ -57,7 +57,7 @@ bool function__is_runtime(const char *name);
 /* "/usr/bin/python3.11", "/usr/lib/libnode.so.108": is a file of this path Python or Node.js? */
 bool path__is_interpreter(const char *path);
 
-/* Is this file, of code or of source, in a directory where Python or Node.js keep libraries, or
+/* Is this mapped file or source file in a directory where Python or Node.js keep libraries, or
  * within the interpreter? */
 bool path__is_library(const char *path);
 

@@ -9,7 +9,7 @@
  *	inuse_sampled/bytes	the sizes of these samples, added up: `sampled_bytes`
  *	inuse_variance/bytes	the variance of inuse_space, divided by the period (the sampling
  *				interval). That makes it about as large as the bytes themselves
- *	growth_per_hour/bytes	0 if growth is not known (growth_known among the comments); may be
+ *	growth_per_hour/bytes	0 if growth is not known (see the comment growth_known); may be
  *				negative. This value is always there: pprof compares and merges only
  *				profiles with the same value types
  *
@@ -140,9 +140,9 @@ enum pprof_own_stack_field {
 	OWN_STACK_ENDED,     /* by class of age, if not whole numbers: LABEL_FREED is rounded */
 	OWN_STACK_WHY,
 	/* Its sampled blocks, if blocks were asked for: pairs of signed numbers (zigzag), packed.
-	 * The address, less that of the block before it in this list; the size. If the profile has
-	 * more than ORIGINS_MAX_KNOWN blocks, its file has only this many of them, chosen
-	 * evenly. */
+	 * The first number is the address less the address of the block before in this list. The
+	 * second is the size. If the profile has more than ORIGINS_MAX_KNOWN blocks, its file has
+	 * only this many of them, chosen evenly. */
 	OWN_STACK_BLOCKS,
 };
 
@@ -269,7 +269,7 @@ extern const struct pprof_value_name {
 #define DELETED_SUFFIX	   " (deleted)" /* of a mapping's filename, as the kernel shows it */
 #define REASON_SYSTEM_NAME "[%s]"	/* unresolved_reason__name(): FUNCTION_SYSTEM_NAME */
 
-/* Labels of any sample; other tools write the same. */
+/* Labels of any sample; other tools write them, too. */
 #define LABEL_THREAD "thread" /* its name */
 #define LABEL_TID    "tid"
 #define LABEL_PID    "pid"
@@ -325,7 +325,7 @@ enum pprof_fact_type {
 enum pprof_fact_of {
 	FACT_OF_ANY,
 	FACT_OF_GROWING,	/* profiles with growth.stacks_known */
-	FACT_OF_PROCESS_GROWTH, /* these, or with profile__knows_process_growth() */
+	FACT_OF_PROCESS_GROWTH, /* those, and profiles with profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */

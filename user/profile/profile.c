@@ -273,7 +273,7 @@ const char *profile__keep(struct profile *profile, const char *text)
 	return_ptr(own);
 }
 
-/* Returns the highest of the low ends that the sites' live bytes have. */
+/* Returns the highest low end of all sites' intervals of live bytes. */
 static double least_live(const struct profile *profile)
 {
 	double least = 0;

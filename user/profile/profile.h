@@ -57,8 +57,7 @@ struct profile_mapping {
 struct profile_frame {
 	char *name; /* without parameter list. If the name is not known, "module+0xoff" with the
 		     * file offset of the location's addr - 1, or "0xaddr" with addr - 1 */
-	char *file; /* source file of the call or statement, by its path when it was compiled; NULL:
-		     * unknown */
+	char *file; /* source file of the call or statement (path at compile time); NULL: unknown */
 	uint32_t line; /* 0: unknown */
 };
 
@@ -227,7 +226,7 @@ struct profile_regions {
  * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
  * memory that is not the allocator's. */
 struct process_growth {
-	struct optional bytes_per_s; /* a few windows show this, but not which stacks grow */
+	struct optional bytes_per_s; /* even few windows show it, but not which stacks grow */
 	bool stacks_known; /* each site has growth, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
@@ -441,8 +440,8 @@ int profile__add_transfer(struct profile *profile, const struct profile_transfer
 const char *profile__keep(struct profile *profile, const char *text);
 
 /* Functions that add one element. They copy its strings, except for a counter's name and a probe's
- * kind. NULL becomes "", but a build_id may stay NULL. If the counter exists already,
- * profile__add_lost() adds count to it. */
+ * kind. A NULL string becomes "", except that a NULL build_id stays NULL. If the counter exists
+ * already, profile__add_lost() adds count to it. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
 /* Adds the losses of another profile. Losses of a whole run are not added up: of the two runs'
@@ -481,7 +480,7 @@ int profile__sort(struct profile *profile);
 
 /* Cuts each incomplete stack before the first frame, counted from the leaf, that cannot be code. A
  * frame cannot be code if its addr - 1 lies in no mapping, or in a mapping that is not executable.
- * Sites that become equal are merged (estimates, totals, threads). This removes what a
+ * Sites that become equal are merged (estimates, totals, threads). The cut removes what a
  * frame-pointer walk collects in a program without frame pointers. The leaf and its immediate
  * caller always stay: they were read, not guessed. A location whose addr has bit 63 set cannot be
  * code either, unless `interpreted` is true: then the location is a frame of Python (bpf/abi.h).
@@ -523,7 +522,8 @@ uint64_t profile__asked_interval(const struct profile *profile);
 /* The value of the process's counter of losses with that name; 0 if there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);
 
-/* Counter of stacks that a filter has left out: the profile is only a part of the original. */
+/* Counter of stacks that a filter has left out. If it is above 0, the profile is only a part of the
+ * original. */
 #define LOST_FILTERED "filtered_stacks"
 
 /* profile__written() finds how large a symbolized profile is when all its stacks are written out

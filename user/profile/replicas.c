@@ -76,8 +76,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	return median;
 }
 
-/* Returns how many bytes a value of 1 stands for. (Bytes divided by the weight of a sample are a
- * number of samples.) */
+/* Returns how many bytes a value of 1 stands for. (Divided by the weight of a sample, these bytes
+ * give a number of samples.) */
 static double exposure(const struct replicas *r, size_t replica)
 {
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
@@ -120,7 +120,7 @@ static void add_weights(const struct replicas *r, struct part *parts)
 		parts[i].weight = weight[parts[i].i_interval];
 }
 
-/* Tests live bytes against both causes of ordinary differences: sampling and spread
+/* Tests live bytes against both reasons for ordinary differences: sampling and different work
  * (replicas.h). */
 static void judge_live(const struct replicas *r, const struct part *parts, double spread,
 		       struct replica_excess *excess, struct claim *claim)
@@ -199,7 +199,7 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 
 		parts[i].value = parts[i].live.bytes / per;
 		if (!r->by_intervals)
-			continue; /* these intervals would take most of the time of a comparison */
+			continue; /* computing them would take most of a comparison's time */
 		live = estimate__interval(&parts[i].live);
 		parts[i].down = pow(parts[i].value - live.low / per, 2);
 		parts[i].up = pow(live.high / per - parts[i].value, 2);

@@ -302,7 +302,7 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live = row ? add_row(r, RESIDENT_HEAP_LIVE, "", 0) : NULL;
 	if (!of_live)
 		return -ENOMEM;
-	/* with more live bytes, there would be a sample in 97.5 of 100 cases */
+	/* if more bytes were live, there would be a sample in 97.5 of 100 cases */
 	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
 		all.high = -log(0.025) * (double)heap->interval_bytes;
 	if (profile__is_lower_bound(heap))

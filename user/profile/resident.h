@@ -10,10 +10,10 @@
  * for, but pages count only if they were touched.
  *
  * Who owns a range? A range that a call mapped during the run belongs to the call's stack, which
- * may be an allocator's (profile_site.allocators_own). For older ranges there is less to go by: the
- * name that the kernel gives them, and what the caller knows for certain (struct resident_piece).
- * An older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
- * it.
+ * may be an allocator's (profile_site.allocators_own). For older ranges, only two things are known:
+ * the name that the kernel gives them, and what the caller knows for certain (struct
+ * resident_piece). An older anonymous mapping belongs to an allocator if a block that the allocator
+ * gave out lies in it.
  *
  * A census of the heap (heap/census.h) after the run can divide HEAP into parts. Let L be the row
  * HEAP_LIVE, and S the sum of both heap rows. All other names in the formula are members of struct
@@ -79,7 +79,7 @@ void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes
 struct resident_piece {
 	uint64_t start, end;
 	struct resident_bytes bytes;
-	/* HEAP, MAPPED (with a site), STACK, FILE, BSS, SHARED, EARLIER, SEVERAL, KERNEL */
+	/* one of HEAP, MAPPED (with a site), STACK, FILE, BSS, SHARED, EARLIER, SEVERAL, KERNEL */
 	enum resident_kind kind;
 	uint32_t site; /* who mapped it, the caller's number; RESIDENT_NO_SITE: not known */
 	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: number in names */
@@ -148,7 +148,7 @@ struct profile;
 /* The parts of the row HEAP, by the census. */
 enum resident_part {
 	RESIDENT_PART_IN_USE,	  /* blocks in use, less HEAP_LIVE; may be negative */
-	RESIDENT_PART_WHOLE_FREE, /* whole pages */
+	RESIDENT_PART_WHOLE_FREE, /* whole free pages */
 	RESIDENT_PART_FREE,	  /* free blocks on pages with blocks in use */
 	RESIDENT_PART_HEADERS,	  /* headers, and bytes that no block can use */
 	RESIDENT_PART_OTHER,	  /* the rest; may be negative */

@@ -12,7 +12,7 @@
 
 #define MOST_ALIKE  0.5	 /* contents are not used if the chance of equal contents is this or more */
 #define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
-#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove that S is above this */
+#define KNOWN_LEAST 0.1	 /* is_mutated() judges only ages at which frees prove S above this */
 #define NEAR_AGE    2.5	 /* an age is near to another if it is less than this many times as old */
 
 /* --- ages --- */
@@ -75,7 +75,7 @@ static void integrate(struct survival *s)
 
 /* At some ages no block is watched: at the end of a window blocks are younger, and when the next
  * window begins they are older. At these ages, S is only known to lie between its values before and
- * after. Returns the largest error of the integral of S that can follow, seconds. */
+ * after. Returns the largest error, in seconds, that the integral of S can have for this reason. */
 static double error_of_area(const struct survival *s)
 {
 	double error = 0;
@@ -186,7 +186,7 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 /* Returns the rate m of frees at an address, per second. pairs: pairs of an address and a window.
  * frees: pairs with at least one free. If frees come at random, a window of t seconds has no free
  * with the chance exp(-m t). If all pairs had a free, m would be infinite. So the share of pairs
- * with a free is taken to be at most 0.99. */
+ * with a free is limited to 0.99. */
 static double free_rate(double pairs, double exposed, double frees)
 {
 	double share = fmin(frees / pairs, 0.99);
@@ -219,10 +219,10 @@ struct hazards {
  * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as an
  * observation for the time in which one event is expected at the mean rate of all ages. Two other
  * priors were worse. The mean of the first was the mean rate of all ages. But most addresses that
- * are watched at old ages are never used again. With this prior, buffers that live for some
+ * are watched at old ages are never used again. So with the first prior, buffers that live for some
  * milliseconds seemed to live for seconds. The second was Jeffreys' prior, which adds half an event
- * to the first rate. With this prior, the half per cent of a stack's blocks that leaked seemed to
- * be freed.
+ * to the first rate. With the second prior, the half per cent of a stack's blocks that leaked
+ * seemed to be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * this age is the mean of the rates at the nearest watched ages, the younger and the older one. If
@@ -235,8 +235,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 	bool seen[SURVIVAL_CLASSES] = {};
 
 	*ret = (struct hazards){};
-	/* the window of birth is the better evidence, up to the age at which too little was watched
-	 * in it */
+	/* the window of birth is the better evidence, up to the age at which it watched too
+	 * little */
 	while (ret->n_young <= last && sum[WATCHED][ret->n_young] > 0 &&
 	       sum[WATCHED][ret->n_young] >= 0.2 * sum[EXPOSED][ret->n_young]) {
 		int k = ret->n_young++;
@@ -528,8 +528,8 @@ static struct address_frees frees_at_addresses(double (*sum)[SURVIVAL_CLASSES], 
 	return f;
 }
 
-/* Were addresses watched for long enough to be sure that contents change while blocks live? Frees
- * are taken to come at the highest rate that the number of seen frees allows. Frees in windows of
+/* Were addresses watched for long enough to be sure that contents change while blocks live? The
+ * test assumes the highest rate of frees that the number of seen frees allows. Frees in windows of
  * birth do not count, because blocks may all end between two windows. */
 static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct address_frees *f,
 			      const double alike[SURVIVAL_CLASSES])
@@ -630,7 +630,7 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 
 /* Finds a lower bound of S for each class: the lowest value that find_sure()'s bound has in this
  * class or a younger one. S by ends counts as well, unless contents are used in its place.
- * contents: S by contents counts as well, if contents were compared. */
+ * contents: whether S by contents counts as well, if contents were compared. */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])
 {

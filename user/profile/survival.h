@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Estimates for how long a stack's blocks live, from windows (profile/windowed.h): short stretches
- * of time in which the process was watched.
+/* Estimates how long a stack's blocks live, from windows (profile/windowed.h): short stretches of
+ * time in which the process was watched.
  *
  * S(a) is the share of a stack's bytes that reach the age a (in seconds), and F = 1 - S. Two kinds
  * of evidence are counted by age (struct survival_ages).
@@ -9,8 +9,8 @@
  *  at which blocks of an age end, F' / S) is known for young ages. Later, each window watches the
  *  block's address: M(a) is the mean number of frees at the address up to age a. The first of these
  *  frees is the block's own. If no window saw it, the first free that a window sees is a
- *  successor's. An address is a renewal process (Feller, An Introduction to Probability Theory,
- *  vol. 2, chapter XI):
+ *  successor's. The frees at one address form a renewal process (Feller, An Introduction to
+ *  Probability Theory, vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
@@ -20,15 +20,15 @@
  *  windows show only these. Whatever successors do, F <= M: a block cannot end without a free at
  *  its address.
  *
- *  Contents. U(a) is the share of blocks whose address still has the first bytes that the block had
- *  in the window of its birth. If a block lives and is not written to, these bytes are the same. If
- *  it has ended, they are the same if its successor has equal contents. With the chance q of equal
- *  contents, U = S + (1 - S) q. Where q is small, contents are the more precise evidence. But even
- *  where blocks differ much, a successor may have the contents of the block before it for a while.
- *  An example is a header that points to a buffer, where both are freed and allocated together. So
- *  q is the larger of two members of struct windowed_stack: `alike`, the chance for any two blocks,
- *  and `missed`, a share by age. Contents that change while the block lives make U too small. But S
- *  is at least 1 - M: contents that contradict this are not used. */
+ *  Contents. U(a) is the share of blocks at whose address the first bytes are still those from the
+ *  window of the block's birth. If a block lives and is not written to, these bytes are the same.
+ *  If it has ended, they are the same only if its successor has equal contents. With the chance q
+ *  of equal contents, U = S + (1 - S) q. Where q is small, contents are the more precise evidence.
+ *  But even where blocks differ much, a successor may have the contents of the block before it for
+ *  a while. An example is a header that points to a buffer, where both are freed and allocated
+ *  together. So q is the larger of two members of struct windowed_stack: `alike`, the chance for
+ *  any two blocks, and `missed`, which depends on the age. Contents that change while the block
+ *  lives make U too small. But S is at least 1 - M: contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -63,7 +63,7 @@ enum survival_evidence {
 	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
 	SURVIVAL_CONTENTS, /* from contents */
 	SURVIVAL_ENDS,	   /* from frees at addresses */
-	SURVIVAL_LEAST,	   /* the least S that the number of events allows: only if asked for */
+	SURVIVAL_LEAST,	   /* the least S that the number of events allows; only if asked for */
 };
 
 /* S at the upper bounds of the classes of age. */
@@ -93,9 +93,10 @@ struct survival_terms {
 	/* 1: blocks end by the process's own clock. More: they end by the wall clock, and a net
 	 * second in windows has this many times the wall time of a net second elsewhere. */
 	double slowed;
-	double left;   /* share of its bytes that was alive when the windows of their birth ended */
+	double left;   /* share of the stack's bytes that were alive at the end of the window of
+			* their birth */
 	double sample; /* bytes that one sampled block stands for, on average */
-	double alike;  /* chance that two of its blocks have equal contents */
+	double alike;  /* chance that two of the stack's blocks have equal contents */
 	/* see struct windowed_stack */
 	const float *missed;
 	double length_s;  /* length of the run; older ages are not needed */

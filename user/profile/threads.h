@@ -21,7 +21,7 @@ struct pool {
 	/* `owned` as an estimate. The error has two parts: the error of each stack's live bytes,
 	 * and the error of dividing these bytes among threads */
 	struct estimate live;
-	double freed_self;	/* freed by the same thread of the pool that allocated it */
+	double freed_self;	/* allocated and freed by the same thread of the pool */
 	double freed_by_others; /* allocated by the pool's threads, freed by any other thread, also
 				 * by one of the same pool */
 	double freed_of_others; /* allocated by any other thread, freed by one of the pool's */

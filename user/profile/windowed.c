@@ -138,8 +138,8 @@ static double left_after(const struct context *c, double age)
 
 /* Each continuous stratum has left some bytes behind. left_after() estimates how many of these are
  * still live at the end of the last continuous stratum before time t. How many bytes were really
- * held at that moment is known. Half of ended_unseen() is subtracted from these held bytes. Returns
- * the factor by which the sum of the estimates must be multiplied to give the result. */
+ * held at that moment is known. Half of ended_unseen() is subtracted from that number. Returns the
+ * factor by which the sum of the estimates must be multiplied to give the difference. */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);
@@ -174,8 +174,8 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 
 /* Returns how many bytes of a continuous stratum were born until to_s and live at time t. share:
  * held_share() at t. If t lies within the stratum, S tells the number. If S is not known, the
- * number is taken to be as at the stratum's end. In both cases the result is at most the number of
- * bytes born. */
+ * number is that at the stratum's end. In both cases the result is at most the number of bytes
+ * born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {
@@ -289,9 +289,9 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 	}
 }
 
-/* Sets r->half_life. Its interval has the ages at which S may be a half (Brookmeyer and Crowley,
+/* Sets r->half_life. Its interval covers the ages at which S may be a half (Brookmeyer and Crowley,
  * Biometrics 38, 1982). Only ages at which anything was seen are used. S never rises. So between
- * two of these ages, S lies between its values at them. other: as in judge_growth(). */
+ * two of these ages, S lies between its values at the two. other: as in judge_growth(). */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   const struct figures *other, struct windowed_result *r)
 {
@@ -602,8 +602,8 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
  * lower than survival by frees. If too few frees were seen, either survival may be right. If
  * survival is known from frees, but few frees were seen, blocks may end much sooner. In both cases
- * the intervals are widened to hold the figures that follow from the other survival. other: gets
- * these figures.
+ * the intervals are widened to hold the figures that follow from the other value of survival.
+ * other: gets these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,

@@ -26,13 +26,13 @@
  *
  * ENDS. Most blocks end because of the process's own work. They end by the process's own clock.
  * Blocks that wait for a timer, a disk or another host end by the wall clock, which windows do not
- * slow. So a window has more of these ends than its net time should have. Let w be the net time
+ * slow. So a window has more of these ends than its net time accounts for. Let w be the net time
  * that the run has, on average, in as much wall time as the window takes. The window has as many of
- * these ends as should come in the net time w. profile/balance.h decides how the blocks of a stack
- * end, from the number of blocks that windows lose. The blocks that live when a window opens are
- * taken to be a population in balance, born at the rate r. Of these blocks the window loses r
- * times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are born in the
- * window and end after it make the loss smaller.
+ * these ends as the net time w accounts for. profile/balance.h decides how the blocks of a stack
+ * end, from the number of blocks that windows lose. The model assumes that the blocks that live
+ * when a window opens are a population in balance, born at the rate r. Of these blocks the window
+ * loses r times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are born in
+ * the window and end after it make the loss smaller.
  *
  * LIVE. The live bytes at time t are those that were allocated before and survived until t
  * (Little's law, by strata):
@@ -43,10 +43,10 @@
  * earlier stretches that have not ended by then. S tells how many of these bytes are left later.
  *
  * Two figures tell how many of the bytes born between stretches live. One is S. The other is the
- * share of bytes that live among those born in stretches. S is weighted by the number of samples
- * born in windows, and the share by the number of samples born in stretches, because more samples
- * have a smaller variance. If no window watched the blocks of stretches, these blocks are taken to
- * be lost at the rate at which each stretch has lost blocks of the stretches before it.
+ * share that lives of the bytes born in stretches. S is weighted by the number of samples born in
+ * windows, and the share by the number of samples born in stretches, because more samples have a
+ * smaller variance. If no window watched the blocks of stretches, the model assumes that these
+ * blocks are lost at the rate at which each stretch has lost blocks of the stretches before it.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
  * again, or given to a sampled block. So of the bytes that a stretch counts as held, some have
@@ -55,7 +55,8 @@
  * bytes that were allocated between the stretches, because a population in balance loses no more.
  * The third is the bytes that end between the stretches and whose end no later stretch notices. It
  * follows from the rate at which stretches find that blocks of earlier stretches have ended. Half
- * of the lowest limit is subtracted from the live bytes. The interval reaches over the whole limit.
+ * of the lowest limit is subtracted from the live bytes. The interval covers everything from none
+ * of the limit subtracted to all of it.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does
@@ -69,7 +70,7 @@
  * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
  * A or younger have two parts. One is the share 1 - S(A) of the bytes allocated until T - A. The
  * other is all bytes allocated later that do not live at T. These ages are in net time. An age by
- * the wall clock is taken to be the age in net time, times the run's wall time divided by its net
+ * the wall clock is computed as the age in net time, times the run's wall time divided by its net
  * time.
  *
  * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
@@ -118,8 +119,8 @@ struct windowed_born {
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* the part of `bytes` that was alive at the window's end */
 	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
-	 * it, less those that were known to have ended when it was over. A stretch without an
-	 * element in the list held as much as the stretch before it. */
+	 * it, less those that were known to have ended when it was over. If a stretch has no
+	 * element in the stack's born[], it held as much as the stretch before it. */
 	double held_bytes;
 	double held_objects, held_squares; /* of the same blocks: their number, and the variance of
 					    * sampling as above */
@@ -169,7 +170,7 @@ double windowed__reach(double clock_error);
 
 /* What is known of the process as a whole, not from its stacks. Per wall second; NaN: not known. */
 struct windowed_process {
-	double blocks_per_s, blocks_low, blocks_high; /* gained, 95 % */
+	double blocks_per_s, blocks_low, blocks_high; /* blocks gained, and the 95 % interval */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
 	 * and the distance of windows' net times from the net times that their numbers of calls
 	 * predict. */
@@ -186,12 +187,12 @@ struct windowed_run {
 	double wall_s;		 /* the run's length by the wall clock */
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
-	double scale;		 /* windows stand for this many times as much as their net time says
-				  * (balance.h); 0 means 1 */
+	double scale;		 /* the clock's factor k (balance.h): the net time of windows is
+				  * divided by it; 0 means 1 */
 	/* Windows do not slow events that follow the wall clock. So by net time windows show more
 	 * of these events than there are: up to this many times as many. 0 means 1 */
 	double hidden;
-	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
+	bool ends_by_wall; /* estimate as if all blocks ended by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
 	/* upper limit of all live bytes together: the heap's mappings; 0: not known */
 	double bound_bytes;

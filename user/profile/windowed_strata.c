@@ -56,8 +56,8 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 	}
 }
 
-/* Adds up the net seconds of n windows, and their calls that allocate. Windows that stand only for
- * themselves do not count. */
+/* Adds up the net seconds of n windows, and their calls that allocate. Continuous stretches are
+ * left out, because they stand only for themselves. */
 static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
 		   double *ret_allocs)
 {

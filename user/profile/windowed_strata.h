@@ -50,8 +50,8 @@ double windowed_strata__seconds_of(const struct windowed_run *run,
 				   const struct windowed_strata *strata, size_t stratum, int group);
 
 /* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
- * rate of all strata that are not continuous. If these have no seconds, it gets the mean rate of
- * the continuous ones. */
+ * rate of all strata that are not continuous. If no window of those strata counts, it gets the mean
+ * rate of the continuous strata. */
 void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
 			       int group, double *sums);
 

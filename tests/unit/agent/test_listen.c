@@ -164,7 +164,8 @@ static void names_that_are_too_long(void **state)
 	listener__close(&l);
 }
 
-/* While a listener still listens, a trial tells whether another one could take over its address. */
+/* While a listener still listens, a trial tells whether another listener could take over the
+ * address. */
 static void an_address_of_the_predecessor_is_free(void **state)
 {
 	const char *held[] = {text, NULL};
@@ -200,7 +201,7 @@ static void an_address_of_the_predecessor_is_free(void **state)
 	err = (struct error){};
 	assert_int_equal(listener__try(tcp, held, 2, &err), 0);
 	assert_int_equal(listener__try(other, held, 2, &err),
-			 0); /* `other` is the same port of all addresses */
+			 0); /* `other` is the same port on all addresses */
 	assert_int_equal(listener__try("192.0.2.1:1", held, 2, &err), -EADDRNOTAVAIL);
 	close(fd);
 }

@@ -22,7 +22,8 @@
 
 static char path[64];
 static int dir = -1;
-/* The spool's file system does not answer while this file exists. "": it always answers. */
+/* While this file exists, the spool's file system does not answer. "": the file system always
+ * answers. */
 static char hung[80];
 
 int __real_spool_dir__open(const char *where);
@@ -152,7 +153,7 @@ static void a_file_appears_whole(void **state)
 	assert_string_equal(text, "profile");
 	close(fd);
 	assert_false(is_there(".a"));
-	assert_int_equal(mkdirat(dir, "b", 0700), 0); /* in the way */
+	assert_int_equal(mkdirat(dir, "b", 0700), 0); /* a directory in the way */
 	assert_true(spool_dir__write(dir, "b", memory) < 0);
 	assert_false(is_there(".b"));
 	assert_int_equal(unlinkat(dir, "b", AT_REMOVEDIR), 0);
@@ -260,7 +261,8 @@ static void a_trial_finds_the_same(void **state)
 }
 
 /* The disk does not answer at the start. spool__open() returns all the same, after two seconds at
- * most. SPOOL_WAITING profiles wait, and are written when the disk answers. The others are lost. */
+ * most. SPOOL_WAITING profiles wait, and are written when the disk answers. Profiles beyond this
+ * number are lost. */
 static void the_start_does_not_wait_for_a_disk(void **state)
 {
 	struct profile *profile = profile_of("victim");

@@ -153,7 +153,7 @@ static void test_left_behind(void **state)
 	assert_int_equal(open_far("/dev/zero", 7, &byte), -ETIMEDOUT);
 	assert_int_equal(far__given_up(), before + 1);
 	assert_int_not_equal(far_pid(), first);
-	/* the next caller with the same question gets a late answer */
+	/* a late answer goes to the next caller with the same question */
 	to = open(fifo, O_WRONLY);
 	assert_true(to >= 0);
 	assert_int_equal(write(to, "a", 1), 1);

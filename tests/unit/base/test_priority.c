@@ -52,7 +52,7 @@ static void it_is_raised_for_a_while(void **state)
 	assert_int_equal(own(), usual);
 }
 
-/* The policy of a child that is forked now. */
+/* The scheduling policy of a child that is forked now. */
 static int policy_of_child(void)
 {
 	int status = 0;
@@ -126,7 +126,7 @@ static void a_child_gives_it_back(void **state)
 	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-/* Somebody has started memtrace with a policy. */
+/* Somebody has started memtrace with a scheduling policy. */
 static void a_policy_stays(void **state)
 {
 	const struct sched_param param = {};

@@ -98,8 +98,8 @@ static uint32_t *find(const struct table *table, const uint64_t *keys, uint64_t 
 	return TABLE_SLOT(table, hash, i, keys[i] == key);
 }
 
-/* n keys have n_hashes hashes. All keys are found, and no others. A key that is added after the
- * table has grown is found, too. */
+/* n keys have n_hashes different hashes. All keys are found, and no others. A key that is added
+ * after the table has grown is found, too. */
 static void table_of(size_t n, size_t n_hashes)
 {
 	uint64_t *keys = NULL;

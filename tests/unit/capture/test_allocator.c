@@ -25,10 +25,10 @@
 static pid_t sleeper;
 
 /* Four pools in this program, as the table knows them. Nobody calls the functions of the second
- * pool, as if the compiler had copied them into their callers. A function of the third pool is
- * split, and the part NAME.part.0 has other callers, as if the compiler had copied the rest of the
- * function into them. The first pool has such a part, too, but only the function itself calls this
- * part. The fourth pool is PHP's. */
+ * pool, as if the compiler had copied them into their callers. A function of the third pool has a
+ * part NAME.part.0, which other functions call, too, as if the compiler had copied the rest of the
+ * function into these callers. A function of the first pool also has such a part, but nobody else
+ * calls the part. The fourth pool is PHP's. */
 void *ngx_palloc(void *pool, size_t size);
 void ngx_destroy_pool(void *pool);
 void *palloc(size_t size);
@@ -119,8 +119,8 @@ __attribute__((noipa, used)) bool MemoryContextContains(void *context, void *blo
 	return context == block;
 }
 
-/* Contexts as in PostgreSQL 16: callers reach their functions through a table. The only direct call
- * of an allocating function is the pool's own. */
+/* Memory contexts as in PostgreSQL 16, whose functions are called through a table. The only direct
+ * call of an allocating function is the pool's own. */
 void *AllocSetAlloc(void *context, size_t size);
 void *AllocSetRealloc(void *block, size_t size);
 void AllocSetFree(void *block);
@@ -205,7 +205,7 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	assert_int_equal(maps__read(pid, &maps), 0);
 	assert_int_equal(allocators__find(NULL, pid, &maps, ALLOC_OWN, extra, n_extra, &all, err),
 			 want);
-	if (all) /* nothing more has been mapped */
+	if (all) /* must add nothing, because nothing more was mapped */
 		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
 	return all;
@@ -238,7 +238,7 @@ static void glibc_is_found(void **state)
 	assert_non_null(strstr(a->path, "libc.so.6"));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		assert_non_null(point(a, wanted[i]));
-	/* at least one of the two: they may be one function */
+	/* at least one has a probe: the two names may be one function */
 	assert_true(point(a, "aligned_alloc") || point(a, "memalign"));
 	assert_int_equal(point(a, "malloc")->func.size_arg, 1);
 	assert_int_equal(point(a, "calloc")->func.count_arg, 1);
@@ -457,7 +457,7 @@ static size_t count_family(const struct allocators *all, const char *family)
 }
 
 /* ALLOC_ALL finds the functions that any process may call, also those that this process does not
- * use. The process may have ended, if its files are still open. */
+ * use. If the process's files are still open, the process may have ended. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);
@@ -533,8 +533,8 @@ static void files_are_read_once(void **state)
 	assert_ptr_equal(first, again);
 	assert_string_equal(first->parts[0].family, "glibc");
 	/* With a dynamic linker, direct calls of malloc come from the library itself, so they are
-	 * inner calls. Without one, everybody calls malloc directly, so such a call need not be an
-	 * inner one. */
+	 * inner calls. Without a dynamic linker, all code calls malloc directly, so a direct call
+	 * need not be an inner call. */
 	assert_true(first->parts[0].object.n_inner > 0);
 	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL),
 			 0);
@@ -597,7 +597,7 @@ static const struct allocator *family(const struct allocators *all, const char *
 	return NULL;
 }
 
-/* A pool is found if its functions are called. It is left out if probes are in all processes. */
+/* A pool whose functions are called is found. It is left out if probes are in all processes. */
 static void pools_are_found(void **state)
 {
 	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
@@ -695,8 +695,8 @@ static struct allocators *find_limited(enum alloc_scope scope, bool copies)
 	return all;
 }
 
-/* Without a limit, memtrace sees all blocks of PHP's pool, and the end of these blocks. The blocks
- * of a size class have their size without an argument. */
+/* Without a limit, memtrace sees all blocks of PHP's pool, and their end. A function that allocates
+ * for one size class has no size argument, but memtrace knows the size of its blocks. */
 static void phps_pool_ends_with_the_request(void **state)
 {
 	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};

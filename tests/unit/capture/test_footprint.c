@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel's memory on machines with more CPUs than this one. A live test compares the figure for
- * this machine with the kernel's own. */
+/* How much kernel memory memtrace takes, also on machines with more CPUs than this one. A live test
+ * compares the figure for this machine with the kernel's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,8 +56,8 @@ static void test_by_cpu(void **state)
 	assert_int_equal(four.at_most - two.at_most, two.for_cpus);
 }
 
-/* If each call is a sample, tasks preempt each other in the middle of their stack walks. So each
- * CPU takes at most 100 KiB more. */
+/* If each call is sampled, tasks preempt each other in the middle of their stack walks. So each CPU
+ * takes at most 100 KiB more. */
 static void test_exact(void **state)
 {
 	struct capture_options options = {.interval = 1, .windows = true, .max_processes = 64};

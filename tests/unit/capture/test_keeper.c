@@ -89,8 +89,9 @@ static void patience_of_zero_is_for_ever(void **state)
 	close(fds[0]);
 }
 
-/* If memtrace is silent, the keeper closes all descriptors that it holds. It also closes those that
- * memtrace passes to it before keeper__resume(). Descriptors that come later stay open. */
+/* If memtrace is silent, the keeper closes all descriptors that it holds. Then it also closes
+ * descriptors that memtrace passes to it before keeper__resume(). Descriptors that come later stay
+ * open. */
 static void check_silence(bool in_turn)
 {
 	struct keeper *k = keeper(in_turn);
@@ -247,8 +248,8 @@ static void no_signal_but_sigkill_ends_it(void **state)
 	for (int i = 0; i < 500 && keeper__lives(k); i++)
 		usleep(10000);
 	assert_false(keeper__lives(k));
-	keeper__resume(k);		    /* does not wait */
-	assert_false(is_closed(fds[0], 0)); /* this process has to close it */
+	keeper__resume(k);		    /* does not wait for the keeper */
+	assert_false(is_closed(fds[0], 0)); /* so this process has to close it */
 	assert_int_equal(keeper__take(k, slot), fds[1]);
 	close(fds[1]);
 	assert_true(is_closed(fds[0], 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tests which probes a program would get that reports samples of its own by markers. The tests
- * compile such programs and run them. Needs no root. */
+/* Some programs report samples of their own by markers. Tests which probes such a program would
+ * get. The tests compile programs with markers and run them. Needs no root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each allocation for an option fails in turn. The failure is reported: it is neither a success nor
- * a wrong use. */
+/* Each allocation for an option fails in turn. The command must report that memory is out, and not
+ * a success or a wrong use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

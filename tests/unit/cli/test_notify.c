@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The messages that the service manager reads at its socket, and addresses that are invalid. */
+/* Tests the messages that the service manager reads at its socket. Also tests invalid addresses of
+ * sockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

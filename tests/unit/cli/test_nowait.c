@@ -20,7 +20,8 @@
 
 static char line[1000];
 
-/* Writes until the buffer is full. The open file stays blocking for all processes that share it. */
+/* Writes until the buffer is full. The open file must stay blocking, because other processes may
+ * share it. */
 static void check_fills(int fd)
 {
 	int to = nowait__open(fd);
@@ -58,7 +59,7 @@ static void sockets_that_nobody_reads(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	check_fills(fds[1]);
 	close(fds[0]);
-	assert_int_equal(nowait__write(fds[1], line, 1), -EPIPE); /* and no signal */
+	assert_int_equal(nowait__write(fds[1], line, 1), -EPIPE); /* and no signal comes */
 	close(fds[1]);
 }
 

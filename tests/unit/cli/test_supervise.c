@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#define SECONDS 30 /* after which a test that hangs is ended */
+#define SECONDS 30 /* a test that takes longer is ended, because it hangs */
 
 enum deed { LAST, FAIL_AT_ONCE, FAIL, DONE };
 
@@ -36,8 +36,8 @@ static struct shared {
 	enum deed deeds[8]; /* what each child does, in the order of their starts */
 	int checks[8];	    /* the results of the checks, one after the other */
 	int check_ms;	    /* how long each check takes */
-	/* numbers of configurations: the last one accepted, the one in force, the one before it
-	 * that worked, and the one with which the last child was started */
+	/* Numbers of configurations: the last one that was accepted; the one in force; the last one
+	 * that worked before the one in force; the one with which the last child was started. */
 	int accepted, in_force, before, used;
 } * shared;
 
@@ -211,7 +211,7 @@ static void what_is_done_is_done(void **state)
 }
 
 /* Work that was killed or has failed is started again, after a wait that is longer each time. This
- * is so even if the work failed before it said that it was alive. */
+ * holds also for work that failed before it said that it was alive. */
 static void what_had_worked_is_started_again(void **state)
 {
 	double start_s = clock__monotonic_s();

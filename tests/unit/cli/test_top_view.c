@@ -612,8 +612,8 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
-/* The head is the sum of the rows at one time. A region that an allocator maps for a heap does not
- * count again. */
+/* The head shows the sum of the rows at one time. Memory that an allocator maps for a heap must not
+ * count twice. */
 static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);

@@ -51,7 +51,7 @@ static void test_lost(void **state)
 	struct why_report report;
 
 	(void)state;
-	why.sums.lost_beyond = 5; /* the list is full, and its blocks were judged */
+	why.sums.lost_beyond = 5; /* the list is full, and the blocks on it were judged */
 	assert_int_equal(why_report__make(getpid(), &why, true, NULL, &report), 0);
 	assert_string_equal(report.doubt, "");
 	assert_int_equal(report.lost_blocks, 7);
@@ -61,7 +61,7 @@ static void test_lost(void **state)
 	why_report__clear(&report);
 }
 
-/* The last scan still took blocks off the list: other blocks on this list may be held, too. */
+/* The last scan still took blocks off the list. So other blocks on this list may be held, too. */
 static void test_a_list_that_is_not_settled(void **state)
 {
 	struct why why = scanned();

@@ -26,7 +26,7 @@ static inline struct profile *decoded(const char *text)
 	return decoded_bytes(text, strlen(text));
 }
 
-/* Asserts that the bytes are refused within these limits, and that the error is text. */
+/* Asserts that the bytes are refused within these limits, and that the error message is `text`. */
 static inline void assert_refused_within(const struct decode_limits *limits, const void *bytes,
 					 size_t len, const char *text)
 {
@@ -89,7 +89,8 @@ static inline bool survives(const uint8_t *bytes, size_t len)
 	return !rc;
 }
 
-/* Decodes every prefix, and n copies with one byte changed (the same ones in each run). */
+/* Decodes every prefix, and n copies in which one byte is changed. The changes are the same in each
+ * run. */
 static inline void survives_damage(const uint8_t *bytes, size_t len, int n)
 {
 	uint8_t *copy = malloc(len);

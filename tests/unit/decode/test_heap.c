@@ -116,8 +116,8 @@ static void one_line_profiles_are_read(void **state)
 	profile__free(profile);
 }
 
-/* Reads what memtrace's encoder writes, with two entries for a stack of mixed sizes. Live bytes
- * agree within the encoder's tolerance. */
+/* Reads what memtrace's encoder writes. A stack with blocks of mixed sizes has two entries there.
+ * Live bytes agree within the encoder's tolerance. */
 static void what_memtrace_writes_comes_back(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;
@@ -244,8 +244,8 @@ static void broken_libraries_are_counted(void **state)
 	profile__free(profile);
 }
 
-/* A thread number too large for the kernel must not be mixed up with another thread: these two are
- * 2^32 + 7 and 2^33 + 7. */
+/* A thread number that is too large for the kernel must not be mixed up with another thread. The
+ * text has the threads 7, 2^32 + 7 and 2^33 + 7. */
 static void large_tids_are_kept_apart(void **state)
 {
 	struct profile *profile =
@@ -341,7 +341,7 @@ static void names_do_not_break_symbolized_profiles(void **state)
 		{"C::operator--", "C::operator- -"},
 		{"C::operator-", "C::operator-"},
 		{"\x80\x1b[31m\u202e;@ 0x1", "??[31m?;@ 0x1"},
-		{"0xdeadbeef", NULL}, /* not read as a name; jeprof shows it unchanged */
+		{"0xdeadbeef", NULL}, /* memtrace reads no name; jeprof shows the text as it is */
 	};
 
 	(void)state;

@@ -268,7 +268,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	/* a windowed run has no figures of life, but a file may have both */
+	/* no windowed run has figures of `life`, but a file may be windowed and have them */
 	p->life.heights_known = true;
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
@@ -353,7 +353,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		else if (!(fabs(x - y) <= 1e-9 * fabs(x)))
 			fail_msg("%s: %.17g is not %.17g", pprof_facts[i].key, y, x);
 	}
-	assert_true(p->free_calls == q->free_calls); /* not as a double, which is less exact */
+	assert_true(p->free_calls == q->free_calls); /* as integers: a double is less exact */
 	assert_int_equal(p->what, q->what);
 	assert_int_equal(p->mode, q->mode);
 	assert_string_equal(p->comm, q->comm);
@@ -726,7 +726,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	profile__free(profile);
 }
 
-/* Totals stay right even if many stacks have bytes that are not integers. */
+/* Totals stay right even if the bytes of many stacks are not integers. */
 static void totals_are_kept(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;

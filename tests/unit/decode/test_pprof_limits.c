@@ -94,7 +94,7 @@ static void names_are_bounded(void **state)
 	text_write(&text, "\x2a\x06\x08\x01\x10\x0d\x20\x0d", 8); /* function 1: name and file */
 	for (unsigned i = 1; i <= 1000; i++)
 		put_place(&text, i, "\x22\x02\x08\x01", 4);
-	assert_takes_too_much(&text, 6 << 20); /* 1000 names and files of 4096 */
+	assert_takes_too_much(&text, 6 << 20); /* 1000 names and 1000 file names of 4096 bytes */
 	free(text.bytes);
 }
 
@@ -112,7 +112,7 @@ static void names_by_offset_are_bounded(void **state)
 	for (unsigned i = 1; i <= 1000; i++) {
 		const char fields[] = {0x10, 0x05, 0x18, (char)(0x80 | i), (char)(i >> 7)};
 
-		put_place(&text, i + 1000, fields, sizeof(fields)); /* at i */
+		put_place(&text, i + 1000, fields, sizeof(fields)); /* at the address i */
 	}
 	assert_takes_too_much(&text, 6 << 20);
 	free(text.bytes);
@@ -156,10 +156,10 @@ static void numbers_of_items_are_bounded(void **state)
 		last = text.len;
 		text_write(&text, sample, sizeof(sample));
 	}
-	text_write(&text, "\x32\x03tid", 5); /* number 13 */
+	text_write(&text, "\x32\x03tid", 5); /* string number 13 */
 	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
-	/* now all samples are of thread 1: each one counts as a share of a thread in a stack */
+	/* now all samples are of thread 1, and each sample is a share of a thread in a stack */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
 	snprintf(error, sizeof(error),
@@ -183,8 +183,8 @@ static void numbers_of_items_are_bounded(void **state)
 	free(text.bytes);
 }
 
-/* The stacks 43 43 and 43 43 44 have two locations, which occur five times. Location 43 has two
- * functions, so there are nine frames. */
+/* The stacks 43 43 and 43 43 44 have five frames in all, at only two locations. Location 43 has two
+ * functions, so the stacks have nine frames when they are written out. */
 static void stacks_are_bounded(void **state)
 {
 	static const char file[] = TYPES GOOD "\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05"
@@ -283,7 +283,7 @@ static void what_cannot_be_is_cut(void **state)
 }
 
 /* One location has 16384 lines of one function. The function has no name, but 1 MiB of unknown
- * fields. It is read only once: to read it for each line would be 16 GiB. */
+ * fields. The function must be read only once: to read it for each line would be to read 16 GiB. */
 static void functions_are_read_once(void **state)
 {
 	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* id 1, and 1 MiB */

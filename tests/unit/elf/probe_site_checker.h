@@ -8,13 +8,13 @@
 
 #include "elf/probe_site.h"
 
-/* The checker shares nothing with the code under test: its lengths and effects of instructions come
- * from the opcode maps of the processor manuals. */
+/* The checker shares nothing with the code under test. It knows the lengths and effects of
+ * instructions from the opcode maps of the processor manuals. */
 struct checked {
 	size_t len; /* 0: unknown to the checker */
 	bool branches;
 	int64_t target;	  /* relative to the instruction's first byte */
-	bool harmless;	  /* a probe may be moved past it, if no argument is lost */
+	bool harmless;	  /* a probe may be behind it, if no argument is lost */
 	uint32_t written; /* mask of general registers */
 };
 
@@ -326,8 +326,8 @@ static inline void assert_sound(const uint8_t *code, size_t size, const struct p
 			    (b == 0x41 && (code[pos + 1] & 0xf8) == 0x50) ||
 			    (b == 0x0f && (code[pos + 1] & 0xf0) == 0x80));
 	}
-	/* No branch leads behind the entry and before the end of the probed instruction. The check
-	 * ends at an instruction that the checker does not know. */
+	/* No branch leads between the entry and the end of the probed instruction. The check ends
+	 * at an instruction that the checker does not know. */
 	for (pos = 0; pos < size; pos += insn.len) {
 		insn = check_instruction(code + pos, size - pos);
 		if (!insn.len)

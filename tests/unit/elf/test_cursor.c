@@ -40,7 +40,8 @@ static void test_bytes(void **state)
 	cursor.pos = copy + 6;
 	assert_int_equal(cursor__bytes(&cursor, 4), 0);
 	assert_true(cursor.broken);
-	/* After a read beyond the end, reads that would fit fail, too: their position is wrong. */
+	/* After a read beyond the end, all later reads fail, even if they would fit, because their
+	 * position would be wrong. */
 	assert_int_equal(cursor__bytes(&cursor, 1), 0);
 	assert_ptr_equal(cursor.pos, copy + 6);
 
@@ -53,7 +54,8 @@ static void test_bytes(void **state)
 	free(copy);
 }
 
-/* Examples of the DWARF standard (version 4, section 7.6), the longest numbers, and longer ones. */
+/* Examples of the DWARF standard (version 4, section 7.6), the longest numbers that are accepted,
+ * and longer ones. */
 static void test_leb(void **state)
 {
 	static const struct {

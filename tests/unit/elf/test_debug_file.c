@@ -25,8 +25,8 @@
 static char dir[] = "/tmp/memtrace-debug-file-XXXXXX";
 
 /* id: a stripped program with build-id and .gnu_debuglink; id.debug: its debug file. crc: a program
- * without build-id. other: a program of another build. The last two have .gnu_debuglink and a debug
- * file, too. */
+ * without build-id. other: a program of another build. crc and other have .gnu_debuglink and a
+ * debug file, too. */
 static int make_files(void **state)
 {
 	static const char *const source = "int shown(int x) { return x + 1; }"
@@ -197,8 +197,8 @@ static void test_others(void **state)
 	shell_run(dir, "cp crc.debug root/usr/bin/id.debug"); /* no build-id at all */
 	assert_found(NULL);
 
-	/* Only the build-id counts: a right CRC does not make up for a wrong build-id, and a wrong
-	 * CRC does no harm to a right one. */
+	/* Only the build-id counts. A debug file with a right CRC and a wrong build-id is refused.
+	 * One with a wrong CRC and the right build-id is used. */
 	shell_run(dir,
 		  "cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink "
 		  "both;"
@@ -471,7 +471,7 @@ static void test_hostile_links(void **state)
 	assert_found(NULL);
 }
 
-/* The CRC of bytes whose own CRC is crc, followed by len zero bytes. */
+/* Some bytes have the CRC crc. Returns the CRC of these bytes with len zero bytes after them. */
 static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 {
 	static const unsigned char zeros[4096];

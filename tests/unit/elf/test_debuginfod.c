@@ -90,15 +90,16 @@ static void test_server(void **state)
 	assert_int_equal(ask("full"), -ENOENT); /* not stripped */
 	assert_int_equal(ask("nameless"), -ENOENT);
 
-	/* The server's file is refused: another build, then no ELF file. */
+	/* The server's file is refused. At first it belongs to another build, then it is no ELF
+	 * file. */
 	shell_run(dir, "cp other " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
 	shell_run(dir, "cp p.c " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
 }
 
-/* memtrace waits only once for a server that accepts connections and never answers. This test is
- * the last one, because after it no server is asked. */
+/* A server accepts connections and never answers. memtrace waits for this server only once. This
+ * test is the last one, because memtrace asks no server after it. */
 static void test_dead_server(void **state)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,

@@ -111,8 +111,8 @@ static void other_functions_are_not_taken(void **state)
 				 -ENOENT);
 }
 
-/* A function that was compiled with a profile may hold a copy of the function to which it passes
- * calls. Then it contains the address of that function, or jumps to it. */
+/* Function A passes its calls on to function B. If A was compiled with a profile, A may hold a copy
+ * of B. Then A contains the address of B, or jumps to B. */
 static void addresses_in_code_are_found(void **state)
 {
 	const uint64_t target = (uintptr_t)alone - bias;

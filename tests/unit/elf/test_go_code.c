@@ -39,8 +39,8 @@ static const char *const names[N] = {"main.plain", "runtime.asmcgocall", "runtim
 				     "crosscall2", "runtime.goexit",	 "x_cgo_init",
 				     "main.after"};
 
-/* For 4, 0x90 and 0x6c bytes of code (256 in all), rsp is 0, 0x30 and again 0 below the return
- * address. */
+/* rsp points to the return address for the first 4 bytes of code, 0x30 bytes below it for the next
+ * 0x90 bytes, and to it again for the last 0x6c bytes. These are 256 bytes of code. */
 static const unsigned char pctab[] = {0, 2, 4, 96, 0x90, 1, 95, 0x6c, 0};
 
 /* The code of asmcgocall from its call of C on, by version of Go. */

@@ -98,8 +98,8 @@ static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, siz
 	assert_int_equal(truncate(path, (off_t)size), 0);
 }
 
-/* LLD's segments share pages of the file: a mapping of code begins with bytes of the segment
- * before. */
+/* LLD's segments share pages of the file: a mapping of code begins with bytes of the previous
+ * segment. */
 static void test_mappings_of_shared_pages(void **state)
 {
 	const Elf64_Phdr phdrs[] = {

@@ -179,7 +179,7 @@ static void test_mutated(void **state)
 		for (size_t i = 0; i < flips; i++)
 			assert_int_equal(pwrite(fd, data + off[i], 1, off[i]), 1);
 	}
-	assert_true(opened > MUTATIONS / 10); /* else the test has tried too little */
+	assert_true(opened > MUTATIONS / 10); /* otherwise the test has tried too little */
 	assert_true(exercise(fd, true));
 	assert_seconds_since(&start, 60);
 }

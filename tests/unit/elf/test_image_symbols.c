@@ -76,7 +76,7 @@ static void test_lying_tables(void **state)
 	file.sections[1].sh_size = 3 * sizeof(Elf64_Sym) - 1;
 	assert_int_equal(functions_of(&file), 1);
 
-	/* The names do not end with a NUL: only those before the last NUL count. */
+	/* The table of names does not end with a NUL: only names before its last NUL count. */
 	file = craft();
 	file.sections[2].sh_size = WEAK + 2;
 	assert_int_equal(functions_of(&file), 2);

@@ -192,7 +192,7 @@ static void test_straight_path(void **state)
 	STAYS("no emulated instruction", 0x31, 0xc0);
 }
 
-/* Rule 2: no branch may lead behind the entry and before the end of the probed instruction. */
+/* Rule 2: no branch may lead between the entry and the end of the probed instruction. */
 static void test_no_way_in_from_the_side(void **state)
 {
 	struct probe_site site;
@@ -212,21 +212,23 @@ static void test_no_way_in_from_the_side(void **state)
 	STAYS("leads to +0x4", TEST_RDI, JE_OVER, RET, 0xeb, 0xfc);
 	/* The probed jump leads to itself. */
 	STAYS("leads to +0x3", TEST_RDI, 0x74, 0xfe);
-	/* These targets are allowed: one behind the probed instruction; the entry (one more call,
-	 * wherever the probe is); one before the entry. */
+	/* Three targets of branches are allowed. The first is behind the probed instruction. The
+	 * second is the entry: such a branch is one more call, wherever the probe is. The third is
+	 * before the entry. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xfd);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf8);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf0);
 	/* All 4 bytes of the distance count: 0x7ffffff8 leads far away, not to +0x3. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xe9, 0xf8, 0xff, 0xff, 0x7f);
 
-	/* A branch leads to the push: the nop before it can still carry the probe. */
+	/* If a branch leads to the push, the nop before the push can still carry the probe. */
 	assert_int_equal(CHOOSE(&site, NOP5, PUSH_RBP, RET, 0xeb, 0xfc), 0);
 	assert_site(&site, 0, false, true);
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, PUSH_RBP, RET, 0xeb, 0xfc), 0);
 	assert_site(&site, 3, false, true);
 	assert_non_null(strstr(site.why, "leads to +0x8"));
-	/* But a nop with a target inside it cannot: the kernel may rewrite the whole nop. */
+	/* But a nop cannot carry the probe if a branch leads into the nop: the kernel may rewrite
+	 * the whole nop. */
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, PUSH_RBP, RET, 0xeb, 0xfa), 0);
 	assert_site(&site, 0, false, false);
 }

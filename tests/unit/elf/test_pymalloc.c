@@ -350,7 +350,8 @@ static void refuses(const char *options, const char *why)
 }
 
 /* Two registers may hold the block, and the code does not prove that they are equal. But the code
- * stores the pool's old first free block and sets a new one: the new one is the block. */
+ * stores the pool's old first free block, and then sets a new first free block. The register with
+ * the new first free block holds the block. */
 static void finds_a_block_with_two_names(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DPOOL_AGAIN=%rsi");
@@ -416,8 +417,9 @@ static void all_or_nothing_of_a_state(void **state)
 	refuses("-no-pie -static -DSTATE -DEARLY_SIDE_WAY", "a branch leads to");
 }
 
-/* A branch may skip the instructions that prove the block and lead to the probe's place. Then the
- * probe moves. If there is no other place, there is no probe. */
+/* Some instructions prove which register holds the block. A branch to the probe's place may skip
+ * these instructions. Then the probe moves to another place. If there is none, there is no
+ * probe. */
 static void no_way_from_the_side(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DLATE_SIDE_WAY");

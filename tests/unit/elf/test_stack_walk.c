@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks that are made up: words by address, and a rule for each function. */
+/* Made-up stacks. A stack consists of words, and each function has an unwind rule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -59,7 +59,8 @@ static void test_a_stack(void **state)
 	struct stack_frame frames[8];
 
 	(void)state;
-	/* function 1 ends with its call, so the return address is 0x200: 0x200 - 1 is in it */
+	/* function 1 ends with its call, so the return address is 0x200, where function 2 begins;
+	 * only 0x200 - 1 is in function 1 */
 	assert_int_equal(walk(&made, 0x250, BASE + 24, 0, frames, 8), 2);
 	made.words[2] = 0x201;
 	assert_int_equal(walk(&made, 0x150, BASE, 0, frames, 8), 3);
@@ -111,7 +112,7 @@ static void test_nonsense(void **state)
 
 	(void)state;
 	assert_int_equal(walk(&made, 0x100, BASE, 0, frames, 8), 0);
-	assert_int_equal(walk(&made, 0x200, BASE + 32, BASE, frames, 8), 0); /* down */
+	assert_int_equal(walk(&made, 0x200, BASE + 32, BASE, frames, 8), 0); /* a lower address */
 	assert_int_equal(walk(&made, 0x200, BASE, UINT64_MAX - 15, frames, 8), 0);
 	assert_int_equal(walk(&made, 0x300, BASE, 0, frames, 8), 0); /* outside of the copy */
 	assert_int_equal(walk(&made, 0x400, BASE, 0, frames, 8), 0);
@@ -120,7 +121,7 @@ static void test_nonsense(void **state)
 	made.words[3] = 0x601;
 	for (int i = 0; i < 16; i++)
 		made.words[i] = 0x601;
-	assert_int_equal(walk(&made, 0x600, BASE, 0, frames, 32), 16); /* up to the end */
+	assert_int_equal(walk(&made, 0x600, BASE, 0, frames, 32), 16); /* up to the words' end */
 }
 
 int main(void)

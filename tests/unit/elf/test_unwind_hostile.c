@@ -69,7 +69,7 @@ static void test_mutations(void **state)
 				break;
 			}
 		}
-		/* Wrong lengths end the reading, so they stay right in most rounds. */
+		/* A wrong length ends the reading. So in most rounds all lengths stay right. */
 		if (i % 4 != 0) {
 			for (size_t pos = 0; size - pos >= 4;) {
 				uint32_t len;

@@ -17,7 +17,8 @@ static void test_neighbours_differ(void **state)
 	struct unwind_rows rows = {.max = 10};
 
 	(void)state;
-	/* UNWIND_NONE is the rule before the first row anyway, so it adds no row. */
+	/* Before the first row the rule is UNWIND_NONE anyway, so adding UNWIND_NONE makes no
+	 * row. */
 	assert_int_equal(unwind_rows__add(&rows, 0, UNWIND_NONE), 0);
 	assert_int_equal(rows.n, 0);
 	assert_int_equal(unwind_rows__add(&rows, 1, SP(8)), 0);
@@ -30,7 +31,7 @@ static void test_neighbours_differ(void **state)
 	assert_int_equal(rows.rows[0].rule, SP(8));
 	assert_int_equal(rows.rows[1].pc, 3);
 	assert_int_equal(rows.rows[1].rule, SP(24));
-	/* The row before already has the new rule, so the replaced row is removed. */
+	/* The previous row already has the new rule, so the replaced row is removed. */
 	assert_int_equal(unwind_rows__add(&rows, 3, SP(8)), 0);
 	assert_int_equal(rows.n, 1);
 	assert_int_equal(unwind_rows__add(&rows, 1, UNWIND_NONE), 0);

@@ -134,8 +134,8 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 	add_stack(profile, (const char *const[]){__VA_ARGS__},                                     \
 		  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), tid, size, n)
 
-/* Adds an inlined function to the function outer: inner, called at line 7 of a.c. The address is at
- * b.h:3 in inner. */
+/* Adds the inlined function inner to the function outer, which calls inner at line 7 of a.c. The
+ * address is at b.h:3, in inner. */
 static inline void add_inlined(struct profile *profile, const char *outer, const char *inner)
 {
 	struct profile_frame *frames = calloc(2, sizeof(*frames));

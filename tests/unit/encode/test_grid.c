@@ -51,7 +51,8 @@ static void a_text_can_fill_the_row(void **state)
 			   "a line of its own\n");
 }
 
-/* The last column keeps 40 columns. A text that begins before it has more room. */
+/* The last column has at least 40 columns, even if the line is shorter. A text that begins in an
+ * earlier column has more room. */
 static void rows_are_cut_at_the_end_of_the_line(void **state)
 {
 	static const char name[] = "01234567890123456789012345678901234567890\u00e4123456789";

@@ -220,8 +220,9 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	text = leaks(profile);
 	assert_has(text,
 		   "60.0 s continuous: no stack surely grows, nothing is seen to leak\n1. perhaps");
-	/* The error of 20 KiB/s must become smaller than the growth of 10 KiB/s. That takes a run
-	 * four times as long: (20 / 10)^2. Half as much is added to be sure. */
+	/* The error of 20 KiB/s must become smaller than the growth of 10 KiB/s. For that, a run
+	 * must be (20 / 10)^2 = 4 times as long. The text says 6 times, half as much again, to be
+	 * sure. */
 	assert_has(text, "may grow, by 10.0 KiB/s (95 %: up to 30.0 KiB), 100 % of what all "
 			 "growing stacks grow by");
 	assert_has(text, "this may be chance; a run about 6 times as long, or");
@@ -230,7 +231,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_null(strstr(text, "untold"));
 	assert_has(text, "What could have been missed: ");
 	free(text);
-	/* if the process gains memory, some stack has it, so the text does not say this */
+	/* if the process gains memory, some stack grows, so the text does not say "nothing is seen
+	 * to leak" */
 	profile->growth.bytes_per_s = optional__of(186266);
 	text = leaks(profile);
 	assert_has(
@@ -351,7 +353,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	assert_has(text, "(95 %: up to 3.0 MiB)");
 	assert_has(text, "a stack that grows by 3.0 MiB/s or more is found");
 	free(text);
-	/* continuous tracing: all samples have the same weight */
+	/* in continuous tracing all samples have one weight */
 	profile->mode = MODE_CONTINUOUS;
 	profile->windows.n = 0;
 	text = leaks(profile);
@@ -361,8 +363,8 @@ static void what_was_not_found_could_be_missed(void **state)
 	profile__free(profile);
 }
 
-/* Two snapshots of a run with one window. Both contain only the blocks of this window, from which
- * no later growth follows. */
+/* Two snapshots of a run with one window. Both contain only the blocks of this window. These blocks
+ * do not show if the stack grew later. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};

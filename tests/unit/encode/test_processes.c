@@ -217,7 +217,7 @@ static void peaks_are_told(void **state)
 		profile->sites[site].peak_bytes = 9 * MIB;
 	}
 	text = table((struct process_table_options){.width = 160});
-	assert_has(text, "  9.0 MiB  4.1 - 17.1 MiB  "); /* of a count of 9 */
+	assert_has(text, "  9.0 MiB  4.1 - 17.1 MiB  "); /* the interval of a count of 9 */
 	free(text);
 }
 
@@ -305,10 +305,11 @@ static void cost_is_what_is_felt(void **state)
 
 static void sampled_runs_show_intervals(void **state)
 {
-	/* A process without samples may hold up to 3.689 MiB and grow by up to 3.689 * 64 KiB/s.
-	 * One that did not allocate holds 0. Growth in 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 =
-	 * 69.8, 10.242 * 64 = 655.5; 9 MiB are 576 KiB/s, 4.115 / 16 = 0.26 MiB/s, 17.085 / 16 =
-	 * 1.07; 13 MiB are 832 KiB/s, 6.922 / 16 = 0.43 MiB/s, 22.230 / 16 = 1.39 */
+	/* A process without samples may hold up to 3.689 MiB and grow by up to 3.689 * 64 KiB/s. A
+	 * process that did not allocate holds 0. Growth is the live bytes divided by 16 s. 4 MiB
+	 * give 256 KiB/s (1.090 * 64 = 69.8 to 10.242 * 64 = 655.5). 9 MiB give 576 KiB/s (4.115 /
+	 * 16 = 0.26 MiB/s to 17.085 / 16 = 1.07 MiB/s). 13 MiB give 832 KiB/s (6.922 / 16 = 0.43
+	 * MiB/s to 22.230 / 16 = 1.39 MiB/s). */
 	static const char expected[] =
 		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
 		"5,013 allocations\n"
@@ -335,8 +336,8 @@ static void sampled_runs_show_intervals(void **state)
 
 	(void)state;
 	sampled_processes();
-	/* Columns before the function: 7 + 7 + 7 + 14 + 9 + 16 + 7 + 8 + 7 + 5 and 2 after each:
-	 * 107; and 20 for the function. */
+	/* The columns before the function take 7 + 7 + 7 + 14 + 9 + 16 + 7 + 8 + 7 + 5, and 2 after
+	 * each of them: 107. The function takes 20. */
 	text = table((struct process_table_options){.width = 127});
 	assert_string_equal(text, expected);
 	free(text);
@@ -348,9 +349,10 @@ static void sampled_runs_show_intervals(void **state)
 
 static void narrow_terminals_get_fewer_columns(void **state)
 {
-	/* 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107 before the function. One column after the
-	 * other is left out: without THREADS 98 are taken, without COST 91, without LIVE and its
-	 * interval 66, without CHANGE 56. So of 80, 24 are left for the function. */
+	/* The columns before the function take 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107.
+	 * Columns are left out one after the other: without THREADS the others take 98, then
+	 * without COST 91, without LIVE and its interval 66, without CHANGE 56. So of 80, 24 are
+	 * left for the function. */
 	static const char expected[] =
 		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
 		"5,013 allocations\n"
@@ -375,7 +377,8 @@ static void narrow_terminals_get_fewer_columns(void **state)
 	text = table((struct process_table_options){.width = 126});
 	assert_has(text, "\nleft out for want of room: THREADS\n");
 	free(text);
-	/* without GROWTH/s and its interval 107 - 16 - 29 = 62 */
+	/* without THREADS and COST (16), and without GROWTH/s and its interval (29): 107 - 16 - 29
+	 * = 62 */
 	text = table((struct process_table_options){.width = 82, .sort = SORT_LIVE});
 	assert_has(text,
 		   "room: THREADS, COST, GROWTH/s\n\n"
@@ -439,7 +442,8 @@ static void order_is_by_what_was_asked(void **state)
 			 "  7  a        307.2 KiB  5.0 MiB  f\n"
 			 "  4  e ");
 	free(text);
-	/* The other processes share one line with their sums: 3 + 3 MiB in 10 s, 9 + 5 MiB. */
+	/* The other processes share one line with their sums: live 3 + 3 MiB, which grew in 10 s,
+	 * and RSS 9 + 5 MiB. */
 	text = table((struct process_table_options){.width = 100, .top = 1});
 	assert_has(text,
 		   "\n  4  d        8.0 MiB  819.2 KiB   5.0 MiB   +5.0 MiB        1     -  f\n"

@@ -219,12 +219,13 @@ static long long sum_of_parts(const char *text)
 	return sum;
 }
 
-/* A census takes the heap's row apart. The printed parts add up to the printed row, and the rows
- * still add up to their sum. */
+/* A census splits the heap's row into parts. The printed parts add up to the printed row, and the
+ * rows still add up to their sum. */
 static void heap_taken_apart(void **state)
 {
-	/* 3,000 KiB are resident in the heap's mappings. The census finds 700 pages, 2,800 KiB: 300
-	 * bytes more than 1,500 KiB in use, 800 KiB of free pages and 400 KiB in free blocks. */
+	/* 3,000 KiB are resident in the heap's mappings. The census finds 700 pages, or 2,800 KiB.
+	 * Of these, 1,500 KiB + 300 bytes are in use, 800 KiB are free pages, and 400 KiB are in
+	 * free blocks. */
 	const struct heap_slack found = {700 * 4096, 1500 * KIB + 300, 800 * KIB,
 					 600 * KIB,  400 * KIB,	       7000};
 	struct profile *profile = server(1);
@@ -236,8 +237,9 @@ static void heap_taken_apart(void **state)
 	text = encoded(in_table, profile);
 	column(text, &sum, sums);
 	assert_int_equal(sum, sums[0]);
-	assert_int_equal(sum_of_parts(text), 1828); /* the row, as rows_add_up() checks */
-	/* 1,828 less 100 of headers, 800, 400, and 200 that the census did not find */
+	assert_int_equal(sum_of_parts(text), 1828); /* the heap's row, which rows_add_up() checks */
+	/* 328 = 1,828 less the four parts below: 800, 400, 100 for headers, and 200 that the census
+	 * did not find */
 	assert_has(text, "  of it 328: blocks in use from before the run, and rounding\n");
 	assert_has(text, "  of it 800: free, whole pages; malloc_trim(0) returns up to 600\n");
 	assert_has(text, "  of it 400: free, on pages that blocks in use keep\n");

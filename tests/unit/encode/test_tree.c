@@ -261,7 +261,7 @@ static void nodes_are_limited(void **state)
 
 		assert_sound(&tree);
 		assert_in_range(tree.n, 2, max);
-		/* the root, even, odd, and 3 for each stack */
+		/* nodes: the root, even, odd, and 3 for each of the 200 stacks */
 		assert_true(max < 603 || tree.n == 603);
 		tree__clear(&tree);
 	}
@@ -448,7 +448,7 @@ static void few_samples_prove_nothing(void **state)
 		change = tree_node__change(&tree, AT(&tree, "main", "f"));
 		assert_true(change.interval.low < change.bytes &&
 			    change.bytes < change.interval.high);
-		/* for n samples and 0, a binomial test has p = 2^(1 - n): 0.125 for 4, 0.031 for
+		/* a binomial test of n samples against 0 has p = 2^(1 - n): 0.125 for 4, 0.031 for
 		 * 6 */
 		if (n != 5)
 			assert_int_equal(tree_change__exceeds_error(&change), n >= 6);

@@ -29,8 +29,8 @@ static void add_part(struct profile *profile, size_t site, size_t thread, double
 	assert_int_equal(profile__add_live_estimate(profile, site, thread, &part), 0);
 }
 
-/* One stack has exactly 8 MiB of live memory. Only the owners are an estimate: three quarters of
- * its 100 samples belong to two workers. */
+/* One stack has exactly 8 MiB of live memory. How much of it each thread owns is estimated: three
+ * quarters of the 100 samples belong to two workers. */
 static struct profile *two_pools(void)
 {
 	struct profile *profile = profile__new();

@@ -326,8 +326,9 @@ static void builtins_are_told_by_what_they_make(void **state)
 	profile__free(profile);
 }
 
-/* An event loop in a library of its own runs a script without names. That this library called the
- * interpreter says nothing of the program. A call by the executable's own function would. */
+/* An event loop in a library of its own runs a script without names. This library calls the
+ * interpreter. Such a call says nothing about the program. A call by a function of the executable
+ * would say something. */
 static void event_loops_are_not_the_programs_own(void **state)
 {
 	struct profile_mapping uv = {.start = 0x5000,

@@ -103,7 +103,7 @@ static inline long fake__read(void *ctx, uint64_t addr, void *to, size_t len)
 			break;
 		off = addr + done - fake->parts[i].start;
 		part = 4096 - off % 4096;
-		/* else the read would fault it in */
+		/* a read of any other page would fault it in */
 		assert_int_equal(fake->parts[i].state[off / 4096], 1);
 		if (part > len - done)
 			part = len - done;

@@ -60,8 +60,8 @@ static void test_pages(void **state)
 	fake__free(&fake, view.image);
 }
 
-/* The heap of test_pages(), of which two ranges are asked for: pages 0 and 1, and pages 3 to 5 with
- * the memory behind the heap. Page 2, and pages 6 and 7, are in no range. */
+/* The heap of test_pages(). The census is asked for two ranges: pages 0 and 1, and pages 3 to 5
+ * with the memory behind the heap. Page 2, and pages 6 and 7, are in no range. */
 static void test_slack(void **state)
 {
 	const struct span model = {.kind = SPAN_WALKED, .start = BASE, .end = BASE + 8 * PAGE};
@@ -98,7 +98,7 @@ static void test_slack(void **state)
 	assert_int_equal(census.slack.live, 40 + PAGE + 2040);
 	assert_int_equal(census.slack.whole_free, PAGE);
 	assert_int_equal(census.slack.trimmable, PAGE);
-	/* behind the header of 8 bytes: of page 0 from 64 on, of page 3 from 2048 on */
+	/* free bytes begin after a header of 8 bytes: at 64 + 8 on page 0, at 2048 on page 3 */
 	assert_int_equal(census.slack.free, PAGE - 64 - 8 + PAGE - 2048);
 	assert_int_equal(census.slack.cached, 64);
 	assert_true(heap_slack__adds_up(&census.slack));

@@ -53,7 +53,7 @@ static uint64_t put_chunks(uint64_t addr, uint64_t flags, const long *sizes)
 		used = *sizes > 0 ? USED : 0;
 		if (!used) {
 			fake__put(&fake, addr + size, size);
-			/* a bin that has only this chunk, in data without other use */
+			/* a bin that has only this chunk, in data that nothing else uses */
 			fake__put(&fake, addr + 16, LIB + 0x1800);
 			fake__put(&fake, addr + 24, LIB + 0x1800);
 			fake__put(&fake, LIB + 0x1810, addr);
@@ -154,8 +154,8 @@ static void test_main_arena(void **state)
 	end();
 }
 
-/* A heap without struct malloc_par, after memory that somebody else took by sbrk(), as in static
- * programs. */
+/* A heap without struct malloc_par, as in static programs. Before the heap lies memory that
+ * somebody else took by sbrk(). */
 static void test_foreign_sbrk(void **state)
 {
 	static const long sizes[] = {32, 48, 32, 32, 64, 96, 112, 32, 32, 640, 0};
@@ -304,8 +304,8 @@ static void test_fast_bin_that_changes(void **state)
 }
 
 /* The reader first tries eight times to see the whole list, and each try looks at the head twice.
- * Then it looks for the blocks that stay on the list. The first two of these walks have no common
- * end. */
+ * Then the reader walks the list several times, to find the blocks that stay on it. The first two
+ * of these later walks have no common end. */
 static void change_all(struct fake *f, uint64_t addr)
 {
 	static int looks;
@@ -525,7 +525,8 @@ static void test_blocks_with_holes(void **state)
 	end();
 }
 
-/* If a program's data look like the header of a huge block, the rest of the heap is still found. */
+/* A program's data may look like the header of a huge block. The rest of the heap is still
+ * found. */
 static void corrupt_once(struct fake *f, uint64_t addr)
 {
 	static int reads;

@@ -140,7 +140,8 @@ static void test_slabs_and_extents(void **state)
 	version = V5_3;
 }
 
-/* To a reader of 5.3, a record of 5.2 whose size class is 5 seems to be of a free extent. */
+/* A reader for 5.3 would take a record of 5.2 with the size class 5 for the record of a free
+ * extent. */
 static void test_old_slabs(void **state)
 {
 	struct model slab = {.addr = HEAP + 0x1000,
@@ -183,9 +184,10 @@ static void test_large_pages(void **state)
 	end();
 }
 
-/* By the number of its size class, the first block is as large as its extent. This is right if
- * jemalloc adds no page to large blocks. But if another block is shifted, jemalloc adds a page.
- * Then it is 5.3.1, and the first block has a page less. */
+/* The number of its size class says that the first block is as large as its extent. This is right
+ * if jemalloc adds no page to large blocks. If another block does not begin at a page, jemalloc
+ * adds a page to large blocks. Then it is 5.3.1, and the first block is one page smaller than its
+ * extent. */
 static void test_whole_extents(void **state)
 {
 	const struct model whole = {.addr = HEAP + 0x8000, .size = 0xa000, .szind = 41};
@@ -329,7 +331,7 @@ static void test_records(void **state)
 	version = V5_3;
 }
 
-/* What lies beside a record need not be one. */
+/* Memory beside a record need not be a record. */
 static void test_no_unused_record(void **state)
 {
 	(void)state;
@@ -366,7 +368,7 @@ static void test_no_unused_record(void **state)
 
 /* --- bins of free extents --- */
 
-#define BINS (META + 0x207008) /* before the first record, in two windows of the search */
+#define BINS (META + 0x207008) /* before the first record; the search reads it in two windows */
 
 static uint64_t bin(uint64_t i)
 {
@@ -424,7 +426,7 @@ static void test_no_bins(void **state)
 			put_free_bin(100, EDATA + 8, HEAP + 0x1000);
 		if (i == 4)
 			put_free_bin(100, 0, HEAP + 0x1008);
-		if (i == 5) /* extents wait, but there is no first one */
+		if (i == 5) /* the bin counts a waiting extent, but points to none */
 			fake__put(&fake, bin(100) + 8, 1);
 		if (i == 6)
 			fake__put(&fake, bin(100) + 16, HEAP);
@@ -509,7 +511,8 @@ static void put_cached(size_t n)
 				   .bitmap = {~0xfULL}};
 	const struct model large = {.addr = HEAP + 0x8000, .size = 0x5000, .szind = 36};
 	const struct model slots = {.addr = SLOTS, .size = 0x6000, .szind = 37, .arena = 9};
-	/* of these, the fifth block is free, one address is within a block, and one is nowhere */
+	/* HEAP + 0x1000 + 4 * 192 is a free block; the next address is within a block; the last one
+	 * is outside of the heap */
 	const uint64_t cached[] = {HEAP + 0x1000, HEAP + 0x1000 + 2 * 192, HEAP + 0x1000 + 4 * 192,
 				   HEAP + 0x1000 + 192 + 8, 0x123450};
 
@@ -524,7 +527,7 @@ static void put_cached(size_t n)
 	put_bin(10, cached, 5);
 	/* the second block is in a slot that is not filled any more */
 	fake__put(&fake, end_of_bin(10) - 8 * 6, HEAP + 0x1000 + 192);
-	/* a block of the slab, but the bin is of blocks of 224 bytes */
+	/* this block has 192 bytes, but the bin is for blocks of 224 bytes */
 	put_bin(11, (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
 	if (n > 36)
 		put_bin(36, (uint64_t[]){HEAP + 0x8000}, 1);
@@ -608,7 +611,7 @@ static void test_no_thread_cache(void **state)
 	}
 }
 
-/* The same for 5.2. */
+/* Memory that looks like a cache of jemalloc 5.2, but is none, or only a part of one. */
 static void test_no_old_thread_cache(void **state)
 {
 	(void)state;

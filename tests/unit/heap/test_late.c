@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Values that may point to late blocks. */
+/* Values that may point to late blocks: blocks that were allocated after blocks were listed. */
 #include "heap/late.h"
 
 #include "made_heap.h"
 
-/* There is no more room for values. A first scan follows no values, so it leaves no pointer out. A
- * later scan leaves out only pointers that it would have followed. */
+/* More values come than there is room for. A first scan follows no values, so it counts no pointer
+ * as left out. A later scan counts only pointers that it would have followed. */
 static void test_more_values_than_there_is_room_for(void **state)
 {
 	const uint64_t none = 0;

@@ -59,14 +59,14 @@ static void test_what_counts_as_a_pointer(void **state)
 	(void)state;
 	made_heap__begin(&heap, 20);
 	fake__put(&heap.fake, DATA, BLOCK(0) + BLOCK_SIZE - 1); /* the last byte */
-	fake__put(&heap.fake, DATA + 8, BLOCK(1) + BLOCK_SIZE); /* behind it */
+	fake__put(&heap.fake, DATA + 8, BLOCK(1) + BLOCK_SIZE); /* the byte behind the block */
 	fake__put(&heap.fake, DATA + 16, BLOCK(2) | 7);		/* a tag in the low bits */
 	fake__put(&heap.fake, DATA + 24, ~BLOCK(3));		/* hidden */
 	fake__put(&heap.fake, DATA + 33, BLOCK(4));		/* not aligned */
 	fake__put(&heap.fake, DATA + 48, BLOCK(25));		/* free memory, */
 	fake__put(&heap.fake, BLOCK(25), BLOCK(5));		/* which leads nowhere */
 	fake__put(&heap.fake, SP - 128, BLOCK(6));		/* in the red zone */
-	fake__put(&heap.fake, SP - 136, BLOCK(7));		/* below it */
+	fake__put(&heap.fake, SP - 136, BLOCK(7));		/* below the red zone */
 	made_heap__finish(&heap, SP);
 	assert_reached(1 << 0 | 1 << 2 | 1 << 6);
 	made_heap__free(&heap);
@@ -142,7 +142,7 @@ static void test_pages_that_are_not_there(void **state)
 	fake__put(&heap.fake, BLOCK(63) + 8, BLOCK(1));
 	fake__put(&heap.fake, BLOCK(1), BLOCK(200)); /* on a page that is not resident */
 	fake__put(&heap.fake, BLOCK(200), BLOCK(2));
-	fake__put(&heap.fake, DATA + 0x1008, BLOCK(3)); /* likewise */
+	fake__put(&heap.fake, DATA + 0x1008, BLOCK(3)); /* on a page that is not resident, too */
 	for (uint64_t page = 2; page < 10; page++)
 		fake__set_page(&heap.fake, HEAP + page * 4096, 2);
 	fake__set_page(&heap.fake, DATA + 0x1000, 0);
@@ -293,8 +293,8 @@ static void test_blocks_younger_than_the_list(void **state)
 	made_heap__free(&heap);
 }
 
-/* Tables are at higher addresses than the blocks to which they point. They are read first, so that
- * no pointers have to be stored, even if only small blocks point to the tables. */
+/* Tables are at higher addresses than the blocks to which they point. The tables are read first,
+ * even if only small blocks point to them, so that no pointers have to be stored. */
 static void test_tables_are_read_first(void **state)
 {
 	enum { N = 1000, SMALL = 2000, TABLE = 2048, OTHER = 2048 + 2048 };
@@ -366,7 +366,7 @@ static void test_blocks_that_are_read_twice(void **state)
 	made_heap__free(&heap);
 }
 
-/* The last of the large blocks is the head of a list of them. */
+/* The large blocks are a list, whose head is the last of these blocks. */
 static void test_large_blocks_that_lead_backwards(void **state)
 {
 	enum { N = 14, STEP = 0x410 };

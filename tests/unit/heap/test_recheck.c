@@ -130,8 +130,8 @@ static void test_changed_blocks(void **state)
 	end();
 }
 
-/* Pointers in free memory. Stale ones do not change. A new one is in a block that was allocated
- * after blocks were listed. */
+/* Pointers in free memory. A stale pointer does not change between two looks. A new pointer is in a
+ * block that was allocated after blocks were listed. */
 static void test_words_in_free_memory(void **state)
 {
 	struct stale_words seen;
@@ -200,8 +200,8 @@ static void test_links_of_glibc(void **state)
 	end();
 }
 
-/* A new block may have links in the part that its owner has not written to. The next recheck finds
- * these links in other places. A pointer stays. */
+/* A new block may have old links of glibc in the part that its owner has not written to. The next
+ * recheck finds such links in other places. A pointer of the program stays in its place. */
 static void test_links_in_blocks_in_use(void **state)
 {
 	struct stale_words seen;
@@ -232,9 +232,9 @@ static void test_links_in_blocks_in_use(void **state)
 	end();
 }
 
-/* A list whose links are the last words of its blocks, and lead to each other. Its first block is
- * in use, or was allocated after blocks were listed. In both cases, the next chunk's size is behind
- * the block's last word. */
+/* The last word of each block of a list is a link to the last word of another block. The list's
+ * first block is in use, or was allocated after blocks were listed. In both cases, the next chunk's
+ * size is behind the block's last word. */
 static void test_links_of_the_program(void **state)
 {
 	enum { LAST = BLOCK_STEP - 16 };
@@ -276,8 +276,8 @@ static void test_memory_mapped_meanwhile(void **state)
 	end();
 }
 
-/* Pointers of a block to itself tell nothing. Equal ones in a row count once, and many different
- * ones are all kept. */
+/* Pointers of a block to itself tell nothing. Equal pointers in a row count once. Different
+ * pointers are all kept, even if they are many. */
 static void test_a_block_that_is_full_of_pointers(void **state)
 {
 	enum { WORDS = 4096, TABLE = 64, LAST = TABLE + WORDS * 8 / BLOCK_STEP };

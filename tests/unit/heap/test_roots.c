@@ -16,7 +16,7 @@ static const char text[] =
 	"401000-402000 r--p 00001000 08:01 77 /bin/program\n"
 	"402000-403000 rw-p 00002000 08:01 77 /bin/program\n"
 	"403000-405000 rw-p 00000000 00:00 0 \n" /* bss */
-	"405000-406000 rw-p 00000000 00:00 0 \n" /* the kernel keeps them apart */
+	"405000-406000 rw-p 00000000 00:00 0 \n" /* not joined to the mapping before, so not bss */
 	"500000-600000 rw-p 00000000 00:00 0 [heap]\n"
 	"6ff000-700000 ---p 00000000 00:00 0 \n"
 	"700000-710000 rw-p 00000000 00:00 0 \n" /* a thread's stack */

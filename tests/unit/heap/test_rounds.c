@@ -52,7 +52,7 @@ static void test_at_most(void **state)
 	assert_int_equal(unsettled, 4);
 	assert_int_equal(search(1, left, &unsettled), 1);
 	assert_int_equal(search(2, left, &unsettled), 2);
-	assert_int_equal(unsettled, 0); /* only so few scans were asked for */
+	assert_int_equal(unsettled, 0); /* only two scans were asked for */
 
 	rounds__hurry(&rounds);
 	assert_false(rounds__may_end(&rounds));
@@ -70,7 +70,7 @@ static void test_scans_that_lose_their_way(void **state)
 	struct rounds rounds = rounds__begin(3);
 
 	(void)state;
-	assert_false(rounds__add(&rounds, 0, 0, false)); /* is nothing lost? */
+	assert_false(rounds__add(&rounds, 0, 0, false)); /* no proof that nothing is lost */
 	assert_true(rounds__add(&rounds, 0, 0, true));
 
 	rounds = rounds__begin(3);

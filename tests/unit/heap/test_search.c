@@ -280,7 +280,8 @@ static void lie_of_content(struct why_sums *sums, struct lost_block *lost)
 	lost[1].content++;
 }
 
-/* If such a lie were accepted, more blocks would be lost at the end than the verdicts say. */
+/* If this lie were accepted, more of the blocks that the user asked for would be lost at the end
+ * than the verdicts say. */
 static void lie_of_choice(struct why_sums *sums, struct lost_block *lost)
 {
 	(void)sums;

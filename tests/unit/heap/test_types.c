@@ -107,7 +107,7 @@ static void test_classes(void **state)
 	end();
 }
 
-/* Objects of one class in blocks of two sizes, and a class whose vtable comes before. */
+/* Objects of one class in blocks of two sizes, and a class whose vtable has a lower address. */
 static void test_sizes(void **state)
 {
 	const uint32_t expected[] = {5, 3, 5}; /* groups of 16 bytes */

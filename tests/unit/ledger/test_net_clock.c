@@ -82,8 +82,8 @@ static void test_room(void **state)
 }
 
 /* Windows of 30 ms, with gaps of half a second between them. Probes take the share `taken` of a
- * window's CPU time. This is `felt` times their calibrated cost. share: the share of the work that
- * goes by the wall clock. */
+ * window's CPU time. This share is `felt` times their calibrated cost. share: the share of the work
+ * that goes by the wall clock. */
 static struct net_clock run_at(double taken, double felt, double share, int n)
 {
 	struct net_clock c = {};
@@ -120,8 +120,8 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* F (ledger/net_clock.h) still has its value from before the first window, within its error. It may
- * have changed a little, because windows must have some net time. */
+/* Asserts that F (ledger/net_clock.h) is still `felt`, its value from before the first window,
+ * within the error. F may have changed a little, because windows must have some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -131,7 +131,7 @@ static void assert_as_before(const struct net_clock *c, double felt, double erro
 }
 
 /* The CPU time of windows is r times their cost. For each r some net time is left. If much is left,
- * it is the CPU time less the cost times F. */
+ * it is the CPU time less F times the cost. */
 static void test_something_is_left(void **state)
 {
 	static const double ratios[] = {0.7, 0.9, 1, 1.15, 1.3, 2, 5, 50};
@@ -179,8 +179,8 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* These bytes also show F if probes take a quarter of a window's CPU time and their calibrated cost
- * is a tenth of this time. memcached is such a process. */
+/* The bytes that a process reads and writes also show F if probes take a quarter of a window's CPU
+ * time and their calibrated cost is a tenth of this time. memcached is such a process. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
 	struct net_clock c = run_at(0.25, 2.5, 0, 20);

@@ -85,7 +85,7 @@ static void told_out_of_order(void **state)
 	assert_int_equal(held(&b, 2), 10);
 	region_book__free(&b);
 
-	/* The same, with a mremap that moves the mapping away instead of munmap. */
+	/* The same with mremap instead of munmap: it moves the mapping away. */
 	map(&b, 1, 2, 100, 10, 1);
 	map(&b, 11, 12, 100, 10, 2);
 	remap(&b, 10, 13, 100, 10, 500, 12, 3);

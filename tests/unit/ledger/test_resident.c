@@ -83,7 +83,7 @@ static void joined_mappings(void **state)
 	/* neighbours get other rights, so that the kernel joins no other mapping to this one */
 	assert_int_equal(mprotect(area, PAGE, PROT_NONE), 0);
 	assert_int_equal(mprotect(p + 600 * PAGE, PAGE, PROT_NONE), 0);
-	touch(p, 30); /* nobody's, 0 to 100 */
+	touch(p, 30); /* pages 0 to 100 have no owner */
 	own(&book, p + 100 * PAGE, 50, 0, REGION_OF_ANONYMOUS);
 	own(&book, p + 150 * PAGE, 50, 0, REGION_OF_ANONYMOUS);
 	touch(p + 120 * PAGE, 60); /* 100 to 200 */
@@ -138,8 +138,8 @@ static void too_large(void **state)
 	munmap(area, (pages + 2) * PAGE);
 }
 
-/* The address of a mapping does not show that it is an arena of glibc. It is one if it begins with
- * the head of an arena. */
+/* The address of a mapping does not show that it is an arena of glibc. The mapping is an arena if
+ * it begins with the head of one. */
 static void arenas(void **state)
 {
 	const size_t heap = 64 << 20;

@@ -137,7 +137,7 @@ static const struct survivors_stack *stack_of(struct fixture *f, uint64_t stack)
 	return found;
 }
 
-/* Sum over groups and classes of a field. */
+/* The sum of a field over all groups and classes. */
 #define total(stack, field)                                                                        \
 	({                                                                                         \
 		double sum_ = 0;                                                                   \
@@ -163,7 +163,8 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_true(stack->born[0].bytes == 4 * SIZE && stack->born[0].left_bytes == 3 * SIZE);
 	assert_int_equal(stack->born[0].samples, 4);
 	assert_true(total(stack, ended) == SIZE);
-	/* three blocks are watched for all 100 calls of the window, one for 10 of its 40 ms */
+	/* three blocks are watched for all 100 calls of the window; the fourth is watched for 10 of
+	 * its 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* no block at this address is followed */
@@ -210,8 +211,8 @@ static void test_death_just_behind_a_window(void **state)
 	end(&f);
 }
 
-/* In a later window a free may be seen at a block's address: the block itself is freed, or a later
- * block there. */
+/* In a later window a free may be seen at a block's address. It frees the block itself, or a later
+ * block at this address. */
 static void test_frees_at_addresses(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -277,7 +278,8 @@ static void test_contents(void **state)
 	end(&f);
 }
 
-/* A block that is born so late in a window that it may not be filled in yet does not count. */
+/* A block may be born so late in a window that it is not filled in yet. Such a block does not
+ * count. */
 static void test_not_filled_in(void **state)
 {
 	const struct survivors_window w = {
@@ -419,7 +421,8 @@ static void test_few_samples_count_for_less(void **state)
 	end(&f);
 }
 
-/* Half of the blocks are dropped. The counts of the rest have about the same shares. */
+/* Half of the blocks are dropped. In the counts of the remaining blocks, the shares are about the
+ * same as before. */
 static void test_let_go(void **state)
 {
 	const size_t n = SURVIVORS_MAX + 2000;
@@ -537,8 +540,8 @@ static void test_stretch(void **state)
 	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
 	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
 	assert_true(fabs((double)stack->cohort->same[survival__age_class(10)] - part) < 1e-3);
-	/* in a second stretch, this block still lives, which adds nothing to `born`; then it
-	 * ends */
+	/* In a second stretch this block still lives, which adds nothing to `born`. Then the block
+	 * ends. */
 	assert_true(stack->born[0].held_bytes == SIZE && stack->born[0].lost_bytes == 0);
 	w.start_ns = 40 * S;
 	w.end_ns = 45 * S;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A simulated machine for the scheduler. Its processes count the cost of their probes, it takes
- * time to place and remove probes, and its clock advances only when the test says so. */
+/* A simulated machine for the scheduler. The processes of this machine count the cost of their
+ * probes. Probes take time to be placed and removed. The clock advances only when the test says
+ * so. */
 #ifndef TESTS_UNIT_PACE_MACHINE_H
 #define TESTS_UNIT_PACE_MACHINE_H
 
@@ -43,11 +44,11 @@ struct process {
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
 	double interval;		       /* as a multiple of the requested one */
-	double least;			       /* least interval, because of many samples */
+	double least;			       /* lower limit of `interval`, for many samples */
 	unsigned coarser;		       /* how often the interval was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: a window has begun */
 	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */
-	/* end of its last harvest; its shortest window, 0: none */
+	/* the end of its last harvest; the length of its shortest window (0: it had none) */
 	uint64_t taken_until_ns, shortest_ns;
 	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
 };

@@ -25,8 +25,7 @@ static void nobody_else(void **state)
 	assert_near(others__pct(&others), 0);
 }
 
-/* The extra cost follows the number of probes at each time: nothing is added for calls of another
- * time. */
+/* The extra cost of a call depends on how many probes there are at the time of this call. */
 static void they_come_and_go(void **state)
 {
 	const double sixteen = others__share(1, 16, 0);
@@ -37,10 +36,10 @@ static void they_come_and_go(void **state)
 	/* two looks: sixteen probes for other processes each time, and returns are trapped */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 1000);
 	assert_near(ns, sixteen * 1000);
-	/* no look: as before */
+	/* no look since then: the number of probes counts as unchanged */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 3000);
 	assert_near(ns, sixteen * 3000);
-	/* these probes have gone */
+	/* one look: these probes have gone */
 	ns = others__note(&others, &(struct others_counts){3, 2, 32, 0}, 9000);
 	assert_near(ns, sixteen * 3000);
 	/* one probe whose program runs, in half of the looks */
@@ -49,9 +48,9 @@ static void they_come_and_go(void **state)
 	assert_near(others__pct(&others), 100 * ns / 10000);
 }
 
-/* Beside sixteen processes with probes of their own, a pair of malloc and free took 1,820 ns
- * instead of 830; beside four, 1,200 ns; beside a tracer of all processes, 960 to 990 ns instead of
- * 840 to 880. */
+/* A pair of malloc and free took 1,820 ns beside sixteen processes with probes of their own, 1,200
+ * ns beside four, and 830 ns beside none. Beside a tracer of all processes, such a pair took 960 to
+ * 990 ns instead of 840 to 880. */
 static void as_measured(void **state)
 {
 	(void)state;

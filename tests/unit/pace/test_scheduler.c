@@ -268,7 +268,7 @@ static void modest_ones_keep_their_turn(void **state)
 }
 
 /* If more processes want a turn than there is room for, even cheap turns are short. Such turns are
- * windows: the time between them is estimated from them. */
+ * windows: from them memtrace estimates what happens between them. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -290,8 +290,8 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
-/* A few processes, each with a low cost, can use up the cost allowed for all. The others still get
- * their windows. */
+/* A few processes, each with a low cost, can use up the cost allowed for all. Other processes still
+ * get their windows. */
 static void cheap_ones_leave_others_their_part(void **state)
 {
 	struct machine *m = machine(true);
@@ -300,7 +300,7 @@ static void cheap_ones_leave_others_their_part(void **state)
 
 	(void)state;
 	for (int i = 0; i < 5; i++)
-		add(m, EASY); /* together a fifth of a core; 0.08 are allowed */
+		add(m, EASY); /* together a fifth of a core; 0.08 of a core is allowed */
 	drive(m, 120);
 	begun = (double)(m->now - 1000 * MS);
 	assert_false(m->everywhere);

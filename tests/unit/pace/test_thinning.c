@@ -159,7 +159,7 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 }
 
 /* In a turn that may have to make room for others, the interval is not made coarser. When probes
- * are everywhere again, it is as coarse as before. */
+ * are everywhere again, the interval is as coarse as before. */
 static void turns_leave_the_way_everywhere_as_it_was(void **state)
 {
 	static const struct program wild = {5, 500, 1, 0};

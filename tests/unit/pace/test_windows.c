@@ -388,8 +388,8 @@ static void a_window_ends_when_work_sets_in(void **state)
 	}
 }
 
-/* Windows of a program that calls seldom are long. Its probes are removed because it has just
- * become busy: the next window is as short as for a program that was always busy. */
+/* Windows of a program that calls seldom are long. If its probes are removed because it has just
+ * become busy, the next window is as short as for a program that was always busy. */
 static void what_is_recent_replaces_what_was_learnt(void **state)
 {
 	struct program seldom = {20000, 500, 1};

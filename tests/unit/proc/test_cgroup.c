@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The test makes groups below the machine's own root. getmntent(3) shows where the root is mounted,
- * name_to_handle_at(2) the number of a group. */
+/* The test makes groups below the machine's own root. getmntent(3) shows where the root is mounted.
+ * name_to_handle_at(2) shows the number of a group. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

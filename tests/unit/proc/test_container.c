@@ -43,7 +43,7 @@ static void test_paths(void **state)
 		{"/docker/" ID "0", "", ""},		       /* 65 digits */
 		{"/docker/0123456789abcdef", "", ""},	       /* too few */
 		{"/a/pod" POD "0/" ID, ID, ""},		       /* no uid */
-		{"/pod<b>\"\\\n/pods/pod/" ID "\xff", ID, ""}, /* whatever else */
+		{"/pod<b>\"\\\n/pods/pod/" ID "\xff", ID, ""}, /* any other text */
 	};
 
 	(void)state;

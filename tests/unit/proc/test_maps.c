@@ -332,7 +332,7 @@ static void test_replaces_code(void **state)
 	maps__free(&maps);
 }
 
-/* Compares with a model that has a byte with the owner of each page. */
+/* Compares with a model: an array with the owner of each page. */
 static void test_insert_model(void **state)
 {
 	static const char *const paths[] = {"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"};

@@ -164,7 +164,7 @@ static void the_late_get_a_quarter_of_the_time(void **state)
 		end_child(pid);
 		usleep(10000);
 	}
-	assert_in_range(n, 4, 20); /* 50 ms each: 200 ms in advance, and 750 ms in 3 s */
+	assert_in_range(n, 4, 20); /* reads of 50 ms: 200 ms of credit, and 750 ms in 3 s */
 }
 
 static void too_many_are_left_behind(void **state)

@@ -26,11 +26,11 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* CPU time is that of this process's own clock, within the microseconds of getrusage(). A child's
- * time is added when the child ends. */
+/* The reported CPU time must equal that of this process's own clock, within 10 us, because
+ * getrusage() counts in microseconds. A child's time is added when the child ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
-	/* more than this process has used so far, so that the two cannot be mistaken */
+	/* more than this process has used so far, so that neither can be taken for the other */
 	const uint64_t child_ns = 30000000;
 	uint64_t before, own, after, told;
 	struct rusage usage;

@@ -47,8 +47,8 @@ static void test_read_self(void **state)
 	assert_string_equal(info.exe, exe);
 }
 
-/* /proc/PID/stat alone gives the same values as all files. It counts pages that this test
- * touches. */
+/* /proc/PID/stat alone gives the same values as all files together. Its counts include the pages
+ * that this test touches. */
 static void test_read_stat(void **state)
 {
 	struct process_info whole, before, after;
@@ -241,7 +241,7 @@ static void test_missing(void **state)
 }
 
 /* A main thread that has ended no longer shows the process's memory, program and root in /proc.
- * They are still found. */
+ * memtrace still finds all three. */
 static void a_main_thread_that_has_ended_hides_nothing(void **state)
 {
 	pid_t child = headless_child(), tid;
@@ -495,7 +495,7 @@ static void test_compat32(void **state)
 		_exit(write(gone[1], &error, sizeof(error)) < 0);
 	}
 	close(gone[1]);
-	/* The pipe ends when the child executes the other program. Otherwise it holds the error. */
+	/* If the child executes the program, the pipe ends. If not, the pipe holds the error. */
 	if (read(gone[0], &error, sizeof(error))) {
 		/* a kernel without IA32 emulation runs no such programs */
 		assert_int_equal(error, ENOEXEC);

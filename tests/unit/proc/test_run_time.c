@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Compares how long threads have run with their own clocks. */
+/* Compares the run times of threads with what the threads' own clocks say. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -354,14 +354,15 @@ static void test_ends_by_the_wall_clock(void **state)
 			}
 			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
 				     &common);
-			/* from frees alone, lives far shorter than a window are less exact */
+			/* if only frees show ends, the estimate for lives far shorter than a window
+			 * is less exact */
 			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
 			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
 		}
 }
 
-/* The same windows, but blocks end by the work of the process. Sometimes more blocks end than are
- * born. */
+/* Windows as in test_ends_by_the_wall_clock(), but blocks end by the work of the process. Sometimes
+ * more blocks end than are born. */
 static void test_ends_by_work(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -437,7 +438,7 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 }
 
 /* A cache fills while the process is traced continuously, and its memory was mapped before. The
- * process does not grow, but what the kernel's table holds is held all the same. */
+ * process does not grow. But the blocks that the kernel's table holds are live all the same. */
 static void test_what_is_held_needs_no_growth(void **state)
 {
 	const struct growth flat = {0, -1, 1};

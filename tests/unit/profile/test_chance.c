@@ -96,7 +96,7 @@ static void tails_are_the_printed_ones(void **state)
 	assert_close(chance__of_normal(1.959963984540054), 0.025, 1e-12);
 }
 
-/* Worked out by hand, at level 0.05. */
+/* The expected decisions were worked out by hand, for the level 0.05. */
 static void claims_step_down(void **state)
 {
 	struct claim equal[] = {{.p = 0.012, .traffic = 1},
@@ -126,14 +126,14 @@ static void claims_step_down(void **state)
 	many[0].p = 0.04;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 1 && many[0].holds && !many[1].holds);
-	/* Now the least possible p of the nine is 0.011. If four claims share the level, a share is
-	 * 0.05 / 4 = 0.0125, which is more. So one more claim takes part, and in the end five share
-	 * the level. */
+	/* Now the least possible p of the nine is 0.011. If four claims shared the level, each
+	 * share would be 0.05 / 4 = 0.0125. This is more than 0.011, so a fifth claim takes part.
+	 * Then each share is 0.01, so no more claims take part. */
 	for (int i = 0; i < 10; i++)
 		many[i].least = i ? 0.011 : 0;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 5 && !many[0].holds);
-	/* nothing is known about this claim */
+	/* a claim about which nothing is known */
 	many[0] = (struct claim){};
 	assert_int_equal(claims__decide(many, 1, 0.05, &weights), 0);
 	assert_true(weights == 0 && !many[0].holds);

@@ -173,7 +173,8 @@ static void estimate(struct drawn *d, const struct life *l, struct windowed_resu
 	windowed_strata__free(strata);
 }
 
-/* The number of runs in which each interval contains the truth, and the stack surely grows. */
+/* For each interval, the number of runs in which it contains the truth. sure: the number of runs in
+ * which the stack surely grows. */
 struct held {
 	int live, growth, half_life, sure;
 };
@@ -185,7 +186,8 @@ static void add(struct held *held, const struct life *l, const struct windowed_r
 
 	held->live += fabs(r->live_bytes - live) <= half;
 	held->growth += r->growth.low <= growth && growth <= r->growth.high;
-	/* all blocks live equally long; 0: the half-life is not known */
+	/* all blocks live equally long, so their life is the half-life; 0: the half-life is not
+	 * known */
 	held->half_life += !(r->half_life.s > 0) ||
 			   (r->half_life.low_s <= l->s && l->s <= r->half_life.high_s);
 	held->sure += r->growth.low > 0;

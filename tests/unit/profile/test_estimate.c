@@ -345,7 +345,8 @@ static void weights_and_their_squares(void **state)
 	/* 693 bytes at 2000: p = 1 - sqrt(1/2) */
 	assert_close(estimate__weight_at(2 * half, 1000, 2000), half / (1 - sqrt(0.5)), 1e-9);
 	assert_close(estimate__weight_at(half, 1, 1000), 2 * half, 1e-9);
-	/* a block much larger than R stands for itself; a small one for R and half its size */
+	/* a block much larger than R stands for itself; a small one stands for R plus half its
+	 * size */
 	assert_close(estimate__weight_at(1e9, 1000, 2000), 1e9, 1e-9);
 	assert_close(estimate__weight_at(1 << 20, 1 << 20, 1 << 16), (1 << 16) + 0.5, 1e-9);
 	assert_close(estimate__weight_at((1 << 20) + 8, 1 << 20, 1 << 16), (1 << 16) + 8, 1e-5);

@@ -85,8 +85,8 @@ static void nothing_may_be_left(void **state)
 	profile__free(p);
 }
 
-/* First the two threads of one name stay. Of the sites' 100, 200 and 300 bytes they hold 100, 100
- * and 200. */
+/* The first filter keeps the two threads that have one name. Of the 100, 200 and 300 bytes of the
+ * sites, these threads hold 100, 100 and 200. */
 static void a_threads_part_is_left(void **state)
 {
 	struct profile *p = three();

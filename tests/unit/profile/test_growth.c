@@ -87,7 +87,7 @@ static void what_was_not_seen_may_grow(void **state)
 		held += growth.low <= expected * quantum / N &&
 			growth.high >= expected * quantum / N;
 	}
-	assert_true(held > 0.93 * RUNS); /* 0.91 if only one more sample is allowed for */
+	assert_true(held > 0.93 * RUNS); /* 0.91 if growth.high allowed for only one more sample */
 }
 
 /* A population in balance. The life of each block is drawn from an exponential distribution. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles that are small, but take much work together, as hostile files may do. test_diff.c tests
- * that equal stacks are found. */
+/* Small profiles whose comparison takes much work. Hostile files may have such profiles.
+ * test_diff.c tests that equal stacks are found. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Made-up known blocks and shapes. Which function's blocks do other blocks look like? */
+/* Made-up known blocks and shapes. Tests which function is named as the owner of blocks that look
+ * like known blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ static void start(void)
 	assert_non_null(known);
 }
 
-/* Adds a shape with a rough shape of its own. This number of blocks of 50 bytes have the shape. */
+/* Adds a shape with a rough shape of its own. `blocks` blocks of 50 bytes have this shape. */
 static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
 {
 	size_t n = census.n_shapes++;
@@ -61,7 +62,7 @@ static void add_known(const char *name, uint32_t shape, size_t n)
 	}
 }
 
-/* The same for the stack malloc < inner < outer. */
+/* As add_known(), but for the stack malloc < inner < outer. */
 static void add_called(const char *inner, const char *outer, uint32_t shape, size_t n)
 {
 	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0x620001};
@@ -199,7 +200,7 @@ static void test_rough_shape_of_a_mixed_one(void **state)
 }
 
 /* Of the functions that make plain blocks, one in three makes blocks that look like another
- * function's. So a function that was not seen may do so, too. */
+ * function's. So a function without known blocks may make such blocks, too. */
 static void test_classes_that_mislead(void **state)
 {
 	char name[] = "a_new";
@@ -398,7 +399,7 @@ static double bytes_of(struct profile *p, const char *const *frames, size_t n)
 	bytes_of(p, (const char *const[]){__VA_ARGS__},                                            \
 		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* Each block counts once: an object with its class, and not with its size alone. */
+/* Each block counts once. An object counts with its class, and not once more with its size. */
 static void test_census_as_stacks(void **state)
 {
 	char item[] = "shop::Item";

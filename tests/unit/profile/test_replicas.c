@@ -153,7 +153,8 @@ static void figures_are_the_medians(void **state)
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->per_second && replicas->ranks[0].total == 4300);
 	/* But memory that was allocated once, at the start, does not double with the length of a
-	 * run. Divided by this length, this memory is too small, so there is a warning. */
+	 * run. Divided by the length of a longer run, such memory looks too small, so there is a
+	 * warning. */
 	assert_true(replicas->warnings == 1u << DIFF_WARN_DIVIDED && !replicas->n_abnormal);
 	replicas__free(replicas);
 	free_all(p, 3);
@@ -166,8 +167,8 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Three to seven replicas, with ties. The median of a stack must be that of the other replicas'
- * values. */
+/* Three to seven replicas, with ties. For each replica, the median of a stack must be that of the
+ * other replicas' values. */
 static void medians_leave_out_the_one(void **state)
 {
 	(void)state;

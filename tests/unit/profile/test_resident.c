@@ -195,8 +195,8 @@ static void a_bit_of_everything(void **state)
 	profile__free(heap);
 }
 
-/* The estimate of live bytes may exceed the heap. Then the rest of the heap is negative. It has an
- * interval, as the estimate has. The rows still add up. */
+/* The estimate of live bytes may exceed the heap. Then the rest of the heap is negative. This rest
+ * has an interval, as the estimate has. The rows still add up. */
 static void what_is_left_can_be_negative(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 1};

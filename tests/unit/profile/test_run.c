@@ -7,7 +7,8 @@
 
 #include "profile/profile.h"
 
-/* The run outlives whoever made it, as long as a profile has it (ASan finds what is wrong). */
+/* Whoever made the run may free it. The run then stays as long as a profile has it. (If not, ASan
+ * reports it.) */
 static void profiles_share_a_run(void **state)
 {
 	struct profile_run *run = profile_run__new();

@@ -172,8 +172,8 @@ static void parts_can_be_left_out(void **state)
 	assert_exponential(&s, RATE, 0.015);
 }
 
-/* At some ages contents look unchanged although blocks were freed. Contents are not used at these
- * ages, but at other ages. */
+/* At some ages contents look unchanged although blocks were freed. Contents are ignored at these
+ * ages, and used at all others. */
 static void contents_that_miss_ends_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
@@ -330,7 +330,7 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 	assert_true(survival__at(&s, 0.01) > 0.99 && survival__at(&s, 1) < 0.5);
 	assert_true(survival__area(&s, RUN_S) - s.area_error < 0.3);
 	assert_true(survival__area(&s, RUN_S) + s.area_error > 0.6);
-	for (int k = young; k < old; k++) { /* now windows see these ages, and half of the blocks */
+	for (int k = young; k < old; k++) { /* now windows see these ages; half the blocks live */
 		ages.looked[k] = 1e6f;
 		ages.same[k] = 5e5f;
 		ages.looked_at[k] = (float)(1e6 * middle_of(k));
@@ -393,9 +393,9 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 	}
 }
 
-/* Windows are short, because a trap is expensive: all of them together watched an address for one
- * second, and saw no free. Nothing follows for lives longer than one second. If windows watched a
- * thousand times as long without a free, a lower limit for the length of lives follows. */
+/* Windows are short, because a trap is expensive. Together they watched an address for one second,
+ * and saw no free. Nothing follows for lives longer than one second. If windows watched a thousand
+ * times as long without a free, a lower limit for the length of lives follows. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};

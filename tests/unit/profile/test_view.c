@@ -14,8 +14,9 @@
 
 #define MALLOC 0x701001
 
-/* Three stacks: f of the program, called by main, in which two threads of a pool and one other
- * thread allocate; g of a library; and one without a known frame. */
+/* Three stacks. In the first one, main calls f, a function of the program. Two threads of a pool
+ * and one other thread allocate there. The second stack is of g, a function of a library. The third
+ * one has no known frame. */
 static struct profile *program(void)
 {
 	static const uint64_t stacks[2][3] = {{MALLOC, 0x401001, 0x402001},

@@ -106,8 +106,8 @@ static void test_rows_that_differ_in_classes_are_two(void **state)
 	why_report__clear(&report);
 }
 
-/* Rows with different makers are one row. This row has a maker if all the known makers are the
- * same. */
+/* Rows that differ only in their makers are merged into one row. The merged row has a maker if all
+ * known makers of the rows are equal. */
 static void test_makers_of_merged_rows(void **state)
 {
 	static const char *const makers[][3] = {{NULL, "grow", "grow"},

@@ -71,7 +71,7 @@ static void test_leak_with_equal_contents(void **state)
 }
 
 /* In caches that are in balance, live bytes are the bytes born per second times the mean life, and
- * nothing grows. This must follow from contents as well as from frees alone. */
+ * nothing grows. The estimate must show this, both with contents and from frees alone. */
 static void test_caches(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -103,9 +103,9 @@ static double ended_by(double mean, double age)
 	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
 }
 
-/* Checks the ages at which blocks were freed, and the ages of live blocks. The ages of freed blocks
- * must be right within 5 % of all blocks, or 12 % from frees alone; the ages of live blocks, within
- * twice as much. */
+/* Checks the ages at which blocks were freed, and the ages of live blocks. With contents, the ages
+ * of freed blocks must be right within 5 % of all blocks. From frees alone, they must be right
+ * within 12 %. The ages of live blocks must be right within twice as much. */
 static void test_ages(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -384,10 +384,10 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* There are two stretches. At the end of each, 10 MB of its blocks are live. In the second stretch,
- * 9 MB from the first one were seen to end. So 11 MB are live at the end, and not 20. A third of
- * the time is between the stretches. Of what was allocated there, the same share is taken to
- * live. */
+/* There are two stretches. At the end of each, 10 MB of its own blocks are live. During the second
+ * stretch, 9 MB from the first one end. So 11 MB are live at the end, and not 20. A third of the
+ * time is between the stretches. The estimate assumes that the live share of the bytes allocated in
+ * this time equals the live share of the bytes that the stretches saw. */
 static void test_later_stretches_see_ends(void **state)
 {
 	struct windowed_window windows[] = {
@@ -422,9 +422,10 @@ static void test_later_stretches_see_ends(void **state)
 
 	(void)state;
 	assert_near(r.alloc_bytes, 150e6, 1);
-	/* half of what is left of the first stretch may have ended between the two */
+	/* half of what is left of the first stretch may have ended between the two stretches */
 	assert_near(r.live_bytes, 10.5e6 + 50e6 * 10.5 / 100, 1);
-	/* of those allocated there, none, as many as estimated, or twice as many may live */
+	/* of the bytes allocated between the stretches, any number from none to twice the estimate
+	 * may live */
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
@@ -459,8 +460,9 @@ static void test_few_are_held_of_many(void **state)
 	assert_true(interval.low > 0.2 * 10 * z && interval.high < 2.5 * 10 * z);
 }
 
-/* A process is calm for 60 s, and traced all that time. Then it works, and windows see a stack
- * whose blocks end at once: none of what it allocates lives, though no stretch saw that. */
+/* A process is calm for 60 s, and is traced continuously. Then it works, and is traced in windows.
+ * They see that all blocks of a stack end at once. So none of these blocks is live, although no
+ * stretch saw them end. */
 static void test_work_outside_of_stretches(void **state)
 {
 	struct windowed_window windows[20] = {{.begin_s = 0,
@@ -646,8 +648,8 @@ static void test_balance(void **state)
 		    process.blocks_low > 900);
 }
 
-/* In one window pools ended, so the balance of births and ends is not known. It shows neither
- * growth nor its absence. */
+/* In one window pools ended, so the balance of births and ends is not known. So windows show
+ * neither growth nor its absence. */
 static void test_no_balance_with_pools(void **state)
 {
 	const struct life forever = {0, 1};

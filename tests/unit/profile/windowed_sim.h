@@ -24,8 +24,8 @@ struct sim {
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
-	/* 0: blocks end by net time. Otherwise they end by the wall clock, and this is the ratio of
-	 * wall time to net time in windows. */
+	/* 0: blocks end by net time. Otherwise blocks end by the wall clock, and `slowed` is the
+	 * ratio of wall time to net time in windows. */
 	double slowed;
 };
 
@@ -67,7 +67,7 @@ static inline void begin(struct sim *s)
 static inline void show(struct sim *s, const struct life *l, double alike)
 {
 	double slowed = s->slowed > 0 ? s->slowed : 1;
-	/* of frees at an address in later windows */
+	/* the rate of frees at an address in later windows */
 	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0;
 
 	for (size_t i = 0; i < WINDOWS; i++) {

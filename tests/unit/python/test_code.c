@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Code objects laid out by hand in this process. They are read as if in a target. */
+/* Code objects laid out by hand in this process. memtrace reads them as if they were in a
+ * target. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

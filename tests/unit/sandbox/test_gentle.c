@@ -106,7 +106,8 @@ static void assert_gentle(bool takes_offers)
 	m.takes_offers = takes_offers;
 	run(&m, 10 * MS); /* until the child has noticed the other process */
 	m.longest_ns = 0;
-	/* the child runs for one part in GENTLE_SHARE, less the time of the other process */
+	/* the child runs for about one part in GENTLE_SHARE of the time, less what the other
+	 * process takes */
 	assert_in_range(run(&m, S), (GENTLE_SHARE - 1) * S, (GENTLE_SHARE + 1) * S);
 	assert_in_range(m.longest_ns, GENTLE_BURST_NS, 2 * GENTLE_BURST_NS + STEP);
 
@@ -121,7 +122,8 @@ static void test_gentle_beside_a_process_that_takes_offers(void **state)
 	assert_gentle(true);
 }
 
-/* Before the child has noticed the other process, a sleep gives it the CPU. */
+/* Before the child has noticed the other process, the child's sleeps give the other process the
+ * CPU. */
 static void test_gentle_beside_a_process_in_another_cgroup(void **state)
 {
 	struct machine m;
@@ -180,7 +182,7 @@ static void test_short_waits(void **state)
 			 2 * GENTLE_BURST_NS * (GENTLE_SHARE - 1));
 }
 
-/* What took longer than a burst is paid for, too. */
+/* If the work before a pause took longer than a burst, the pause is longer in proportion. */
 static void test_a_long_burst(void **state)
 {
 	struct machine m;
@@ -192,7 +194,8 @@ static void test_a_long_burst(void **state)
 	assert_int_equal(gentle__pause(&m.gentle, &m.now), 50 * MS * (GENTLE_SHARE - 1));
 }
 
-/* The result is wanted, even if others need the CPU all the time. */
+/* Even if others need the CPU all the time, the child's result is wanted, so its sleeps are
+ * limited. */
 static void test_not_for_ever(void **state)
 {
 	struct machine m;

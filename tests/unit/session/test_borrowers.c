@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes that run in a target's memory ("borrowers"), with a made-up kernel side. A borrower
- * that runs is a child that the test forks. One that has ended has a pid that no process has. */
+ * that runs is a child that the test forks. A borrower that has ended is a pid that no process
+ * has. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -150,7 +151,7 @@ static void a_short_life_counts(void **state)
 	end_one(2 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
-	assert_int_equal(other.borrowers_unseen, 0); /* as from vfork to exec */
+	assert_int_equal(other.borrowers_unseen, 0); /* short, as from vfork to exec */
 	begin_one(NOT, 6);			     /* another process with the same pid */
 	end_one(8 * MS);
 	borrowers__look(&session);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which processes have worked since their last profile. They are children of the test, which wait
- * or run. */
+/* Which processes have worked since their last profile. The processes are children of the test,
+ * which wait or run. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -211,7 +211,8 @@ static uint64_t *entry(struct cache *c, uint64_t addr)
 	return &c->known[(addr - 0x10000) / 0x1000];
 }
 
-/* Replaces blocks until end_ns. traced: the kernel side sees it. Returns how many. */
+/* Replaces blocks until end_ns. traced: the kernel side sees the replacements. Returns their
+ * number. */
 static uint64_t replace(struct cache *c, uint64_t end_ns, bool traced)
 {
 	uint64_t n = 0;
@@ -272,8 +273,8 @@ static void end_stretch(struct survivors *survivors, struct net_clock *clock,
 }
 
 /* Continuous tracing is interrupted a hundred times, for gap_ns each. Each stretch ends with the
- * whole cache alive: the process has one cache, not a hundred. off, most: how far live memory may
- * be from the truth, and how high its interval may reach, both as shares of the truth. */
+ * whole cache alive: the process has one cache, not a hundred. off: how far live memory may be from
+ * the truth. most: how high its interval may reach. Both are shares of the truth. */
 static void interrupt(uint64_t gap_ns, double off, double most)
 {
 	struct target target = {.process = PROCESS};

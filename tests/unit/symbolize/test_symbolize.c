@@ -425,7 +425,7 @@ static void fail_at_once(void)
 	_exit(1);
 }
 
-/* If the symbol reader fails, the file does not count as one without symbols. It is not read
+/* If the symbol reader fails, the file does not count as one without symbols. The file is not read
  * again. */
 static void test_unread(void **state)
 {

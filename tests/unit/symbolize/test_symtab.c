@@ -602,7 +602,7 @@ static void test_static_and_dynamic(void **state)
 		assert_found(tab, hidden, NULL);
 		symtab__free(tab);
 
-		/* The same without section headers. */
+		/* The same library without section headers. */
 		assert_true(fixture_run("printf '\\0\\0\\0\\0\\0\\0\\0\\0' | "
 					"dd of=lib.so bs=1 seek=40 conv=notrunc status=none && "
 					"printf '\\0\\0\\0\\0' | "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The child that reads symbol tables. It has no other rights, and its parent trusts no answer. */
+/* The child that reads symbol tables. The child may do nothing else, and its parent trusts no
+ * answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

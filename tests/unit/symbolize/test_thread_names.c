@@ -113,7 +113,7 @@ __attribute__((noinline)) static void inner(struct waiter *w)
 
 	w->inner_slot = &slot;
 	__asm__ volatile("mov %%rbp, %0" : "=r"(w->bp));
-	/* a system call in this very function, where rbp has not changed */
+	/* a system call in inner() itself, so that rbp is still that of inner() */
 	__asm__ volatile("syscall"
 			 : "+a"(rc)
 			 : "D"((long)w->pipe[0]), "S"(&byte), "d"(1L)
@@ -129,7 +129,7 @@ __attribute__((noinline)) static void *outer(void *arg)
 	w->outer_slot = &slot;
 	w->tid = gettid();
 	inner(w);
-	slot = 0; /* so that this call is no jump */
+	slot = 0; /* so that the call of inner() is no jump */
 	return NULL;
 }
 

@@ -57,8 +57,8 @@ static double rises_with_noise(double seconds)
 	return rises_at_100(seconds) + 1e6 * noise();
 }
 
-/* A leak that began 105 seconds before the last figure, as samples show it: in each 15 seconds some
- * 20 samples, and their number varies by a fifth. */
+/* A leak that began 105 seconds before the last figure, as samples show it. There are some 20
+ * samples in 15 seconds, and their number varies by a fifth. */
 static double rises_lately(double seconds)
 {
 	static double sum;
@@ -70,7 +70,7 @@ static double rises_lately(double seconds)
 	return sum;
 }
 
-/* What comes and goes at random. The sum of what came and what went wanders. */
+/* Blocks come and go at random, so the bytes that stay wander. */
 static double wanders(double seconds)
 {
 	static double sum;
@@ -119,7 +119,7 @@ static void growth_of_late(void **state)
 		live(wanders);
 		wrong += history__growth(list, N, 7, 0, NULL).low > 0;
 	}
-	assert_in_range(wrong, 2, 20); /* of 20,000; one in 2,000: 10 */
+	assert_in_range(wrong, 2, 20); /* of 20,000; at one in 2,000, 10 are expected */
 	live(rises_with_noise);
 	growth = history__growth(list, N, 7, 0, NULL);
 	assert_true(growth.low > 0 && growth.high > 1e5 * 185 / 285);
@@ -181,7 +181,7 @@ static void when_it_began(void **state)
 		within += seconds_to(onset.low_ns) <= 100 && seconds_to(onset.high_ns) >= 100;
 		near += fabs(seconds_to(onset.ns) - 100) < 20;
 	}
-	assert_in_range(within, 370, 397); /* of 400; 95 %: 380 */
+	assert_in_range(within, 370, 397); /* of 400; at 95 %, 380 are expected */
 	assert_in_range(near, 350, 400);
 	live(rises_always);
 	assert_true(history__onset(list, N, 7, &onset));

@@ -113,7 +113,7 @@ static void intervals_follow_each_other(void **state)
 	assert_string_not_equal(queue(0)->first->id, queue(0)->last->id);
 }
 
-/* An earlier server may already have sent the time before this server's start. */
+/* An earlier server may already have sent what was allocated before this server's start. */
 static void what_was_before_us_is_not_sent_again(void **state)
 {
 	struct profile *profile;
