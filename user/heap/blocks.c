@@ -16,13 +16,13 @@
 /* bytes of a glibc block's header that the preceding block does not use */
 #define HEADER	    8
 #define STEP_BLOCKS 256		 /* blocks to visit between two calls of gentle__step() */
-#define MAX_SPAN    (1ULL << 35) /* bytes: a SPAN_WALKED's slots have 32-bit numbers */
+#define MAX_SPAN    (1ULL << 35) /* bytes of a SPAN_WALKED, whose slots have 32-bit numbers */
 #define LAND_GAP    (64 * PAGE)	 /* bytes; spans at most this far apart share one table */
 
 /* Spans that lie close to each other, and a table with the span of each page. */
 struct land {
 	uint64_t start, end;
-	uint32_t *span; /* by page: 1 + index of the span, 0: none */
+	uint32_t *span; /* by page: 1 + index of the span; 0: none */
 };
 
 struct blocks {
@@ -303,7 +303,7 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 }
 
 /* Returns the first slot behind `slot` whose bit in `starts` is set. If that slot is on another
- * page, finds its page by bisection: `page_start` never decreases from page to page. */
+ * page, finds the page by bisection, because `page_start` never decreases from page to page. */
 static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
@@ -347,7 +347,7 @@ static bool walked_block(const struct span *span, size_t slot, size_t next, stru
 	uint64_t start = span->start + slot * BLOCK_GRANULE;
 	bool in_use = bits__test(span->in_use, slot);
 
-	/* no free block begins in the last slot, which has no room for its header and content */
+	/* the last slot has no room for the header and content of a free block */
 	if (!in_use && (slot + 1 == span->n_slots || (bits__test(span->in_use, slot + 1) &&
 						      !bits__test(span->starts, slot + 1))))
 		return false;
@@ -405,8 +405,8 @@ bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot)
 		return addr >= span->first && slot < span->n_slots;
 	}
 	slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
-	/* Behind the usable bytes of a block lie only the 8 bytes that hold the size of the next
-	 * block. */
+	/* Only 8 bytes lie between a block's usable bytes and the next block: they hold the size of
+	 * the next block. */
 	if (addr % BLOCK_GRANULE >= HEADER && slot + 1 < span->n_slots &&
 	    bits__test(span->starts, slot + 1))
 		return false;

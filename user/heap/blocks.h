@@ -37,10 +37,10 @@ struct span {
 	size_t first_slot; /* set by blocks__finish() */
 
 	/* Bitmaps with a bit per slot, owned by struct blocks. WALKED: a bit of `starts` is set
-	 * where a block begins (as malloc() returns it), or where memory without blocks begins. For
-	 * such memory, `in_use` is clear at the first slot and set at the second. A block ends 8
-	 * bytes before the next start, because glibc stores the next block's size there. SLAB:
-	 * `starts` is NULL. SINGLE, FREE, OWN: both are NULL. */
+	 * where a block begins (at the address that malloc() returned), or where memory without
+	 * blocks begins. For such memory, `in_use` is clear at the first slot and set at the
+	 * second. A block ends 8 bytes before the next start, because glibc stores the next block's
+	 * size there. SLAB: `starts` is NULL. SINGLE, FREE, OWN: both are NULL. */
 	uint64_t *starts, *in_use;
 	/* WALKED: for each page, the slot of the last start at or before the page's first byte;
 	 * UINT32_MAX: none. Set by blocks__finish(). */
@@ -52,7 +52,7 @@ struct block {
 	uint64_t size;	/* usable bytes */
 	bool in_use;	/* false also for a block in a thread cache of glibc */
 	size_t slot;
-	const struct span *span; /* allocator and arena */
+	const struct span *span; /* has the allocator and the arena */
 };
 
 struct blocks; /* opaque */

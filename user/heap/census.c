@@ -119,8 +119,8 @@ static bool is_resident(struct image *image, uint64_t page)
 	return image__run(image, page * HEAP_PAGE, (page + 1) * HEAP_PAGE, &start, &end);
 }
 
-/* Sets *ret to the block's share of the free bytes on the sparse pages on which the block lies.
- * False: none of its pages is sparse. */
+/* Sets *ret to the block's share of the free bytes on its sparse pages. False: no page of the block
+ * is sparse. */
 static bool holds_pages(struct counting *c, const struct block *block, uint64_t *ret)
 {
 	bool holds = false;
@@ -381,8 +381,8 @@ static int receive(struct stream *stream, size_t n_labels, struct census *ret)
 	return err;
 }
 
-/* Ends the scan. rc: the result of reading its stream. Returns 0, or negative errno with the reason
- * in err. */
+/* Ends the scan. rc: the result of reading the scan's stream. Returns 0, or negative errno with the
+ * reason in err. */
 static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 {
 	int end = scan__end(scan);

@@ -19,8 +19,8 @@
 struct census_options {
 	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
-	/* ranges, ascending, without overlap; census.slack counts what their pages hold. NULL: only
-	 * `cached` of census.slack is counted */
+	/* ascending, without overlap; `slack` of struct census counts what the pages of these
+	 * ranges hold. NULL: of `slack`, only `cached` is counted */
 	const struct heap_range *ranges;
 	size_t n_ranges;
 	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */

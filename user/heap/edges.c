@@ -42,7 +42,8 @@ static unsigned char *put(unsigned char *at, uint64_t value)
 	return at;
 }
 
-/* Reads a number. put() wrote it, so its last byte is there, and no limit needs to be checked. */
+/* Reads a number. put() wrote the number, so its last byte is there, and no limit needs to be
+ * checked. */
 static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 {
 	uint64_t value = *at & 0x7f;

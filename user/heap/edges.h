@@ -33,7 +33,7 @@ void edges__clear(struct edges *edges);
 int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n);
 
 /* A walk over those pointers of one block that were added so far. edges__from() begins it. A call
- * of edges__add() makes it invalid. */
+ * of edges__add() makes the walk invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;
 	uint32_t from;	  /* the block whose pointers are wanted */

@@ -13,7 +13,7 @@
 #define MIN_EMPTY     4	   /* a main arena has at least so many empty bins; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
-#define HEAP_MAX_SIZE (64ULL << 20) /* heaps without huge pages are also aligned to this */
+#define HEAP_MAX_SIZE (64ULL << 20) /* largest size, and alignment, of heaps without huge pages */
 
 /* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, and 48 bytes later. */
 enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
@@ -266,8 +266,8 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
-	/* The arena's structure holds no roots. Its bins only seem to point to blocks: the address
-	 * of a free chunk lies within the preceding block. */
+	/* The arena's structure holds no roots. Its bins only seem to point to blocks, because the
+	 * address of a free chunk lies within the preceding block. */
 	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
 		(struct glibc_arena){.addr = addr,

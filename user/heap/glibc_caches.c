@@ -4,10 +4,10 @@
  * that is stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed. Then only the blocks at the end of a fast bin count as free: a fast bin may be long,
- * and these blocks stay. If a list of a thread cache changes too fast, a block of the list's size
- * counts as free on two conditions. It has the key (struct glibc). Its link leads to a block of the
- * same size, or ends the list. */
+ * followed. If a fast bin, which may be long, changes too fast, only the blocks at its end count as
+ * free, because these blocks stay. If a list of a thread cache changes too fast, a block of the
+ * list's size counts as free on two conditions. The block has the key (struct glibc). The block's
+ * link leads to a block of the same size, or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ struct list {
 	size_t max;
 	struct glibc_block *blocks;
 	size_t n, room;
-	struct glibc_block *before; /* the blocks that another walk found: read_stable() */
+	struct glibc_block *before; /* for read_stable(): the blocks that the walk before found */
 	size_t n_before, before_room;
 };
 
@@ -135,8 +135,8 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops the blocks that were not on the list before, or had another block behind them. False: all
- * blocks would have to be dropped, and none is. */
+/* Drops the blocks that the walk before did not find, or found with another block behind them.
+ * False: all blocks would have to be dropped, so none is dropped. */
 static bool drop_changed(struct list *list)
 {
 	size_t same = 0;
@@ -153,8 +153,8 @@ static bool drop_changed(struct list *list)
 }
 
 /* Like read_list(). But if the list changes too fast, collects only the blocks that stay on it.
- * These blocks are the common end of what two walks find. The blocks that come and go are in front
- * of them. 0 or -ENOMEM. */
+ * Other blocks come and go at the front of the list. So the blocks that stay are the common end of
+ * what two walks find. 0 or -ENOMEM. */
 static int read_stable(struct glibc *g, struct list *list)
 {
 	int err = read_list(g, list);
@@ -167,7 +167,8 @@ static int read_stable(struct glibc *g, struct list *list)
 		if (err) {
 			exchange(list);
 		} else {
-			/* Without a common end, a walk went wrong, or nothing stays. */
+			/* If the two walks have no common end, one of them went wrong, or no block
+			 * stays. */
 			err = once && drop_changed(list) ? 0 : -ENOENT;
 			once = true;
 		}
@@ -243,9 +244,9 @@ static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin
 	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* The key that the first blocks of all lists have; 0: they have no common key. At least one of the
- * lists must be for blocks of one size: in a list for any size, any words would look like a
- * block. */
+/* The key that the first blocks of all lists have; 0: they have no common key, or no list is for
+ * blocks of one size. Such a list is needed, because in a list for any size, any words would look
+ * like a block. */
 static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 {
 	uint64_t key = 0, word;

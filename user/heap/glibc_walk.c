@@ -3,7 +3,7 @@
  *
  * Memory is read in windows. A window counts only if all its headers make sense. If a header makes
  * no sense, it may have changed while it was read, so the window is read again. If the header makes
- * no sense in any of the tries, the walk continues at the next chain of eight headers.
+ * no sense in any of the tries, the walk continues at the next chain: eight headers that agree.
  *
  * A chunk of 64 KiB or more counts only after prove() has checked it against memory that is read
  * again. Without this check, a stale header among some block's bytes could lead the walk past most
@@ -82,8 +82,8 @@ static bool is_top(const struct walk *walk, uint64_t addr)
 	return glibc__read_word(walk->g, walk->arena->top_addr, &top) && top == addr;
 }
 
-/* Reads the two words of the header at addr: from the window if they are in it, else from the
- * process. */
+/* Reads the two words of the header at addr: from the window, or from the process if the window
+ * does not have them. */
 static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[2])
 {
 	if (addr >= walk->from && addr + 16 <= walk->to) {
@@ -94,8 +94,8 @@ static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[
 	return !image__peek(walk->g->image, addr, header, 16);
 }
 
-/* Does a chain begin at addr: CHAIN chunks whose headers agree, or fewer before a fencepost or the
- * top? */
+/* Does a chain begin at addr? A chain is CHAIN chunks whose headers agree, or fewer chunks before a
+ * fencepost or the top. */
 static bool is_chain(const struct walk *walk, uint64_t addr)
 {
 	uint64_t header[2], size = 0;

@@ -31,7 +31,7 @@
 
 #define RECORD_SLAB(bits) ((bits) >> 12 & 1)
 #define STATE_ACTIVE	  0
-#define STATE_RETAINED	  3 /* the last free state; larger ones are temporary */
+#define STATE_RETAINED	  3 /* the last state of free extents; larger states are temporary */
 
 /* What differs by version: the alignment of records, the positions of fields in RECORD_BITS, and
  * the tree. */

@@ -2,10 +2,10 @@
 /* A thread cache of jemalloc 5.3 (struct tcache_s) is in the thread's own memory, mostly its TLS.
  * It has an array of bins, one for each size class from the smallest on (struct cache_bin_s):
  *
- *	word 0	the address of the last block's slot
+ *	word 0	the head: the address of the slot of the block that was added last
  *	word 1	statistics
- *	word 2	three addresses, the low 16 bits of each, from bit 0 on: the low water, the first
- *		slot, and the end. The last 16 bits are the number of slots (5.3.1), or unused
+ *	word 2	from bit 0 on, the low 16 bits of three addresses: of the low water, of the first
+ *		slot, and of the end. The last 16 bits are the number of slots (5.3.1), or unused
  *		(5.3.0)
  *
  * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is

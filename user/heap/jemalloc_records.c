@@ -16,8 +16,8 @@
 /* A bin of free extents. */
 enum { BIN_ROOT, BIN_WAITING, BIN_NUMBER, BIN_ADDR, BIN_WORDS };
 #define BINS	    200 /* bins in an array */
-#define BINS_SEEN   190 /* at least so many are seen: the first and last may change meanwhile */
-#define MAX_WAITING (1ULL << 20) /* far more than jemalloc lets wait */
+#define BINS_SEEN   190 /* so many in a row are an array: its first and last may change meanwhile */
+#define MAX_WAITING (1ULL << 20) /* far more extents than jemalloc lets wait */
 #define MAX_NUMBER  (1ULL << 40)
 
 /* Words that look like bins, one bin after the other. */
@@ -31,7 +31,7 @@ struct records {
 	struct image *image;
 	struct heap_found *found;
 	int szind;
-	size_t n; /* ranges of records in found->records; those of bins are behind them */
+	size_t n; /* the first n of found->records are ranges of records; ranges of bins follow */
 	/* by where the bins begin: number of the first word modulo BIN_WORDS */
 	struct bins bins[BIN_WORDS];
 };
@@ -43,8 +43,8 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Is there an unused record of the arena at `at`? The extent of such a record began and ended at
- * the border of a page. */
+/* Is an unused record of this arena at `at`? The extent of such a record began and ended at the
+ * border of a page. */
 static bool is_unused(const struct records *r, uint64_t at, uint32_t arena)
 {
 	uint64_t words[RECORD_BITMAP];

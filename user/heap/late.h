@@ -70,7 +70,7 @@ void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *re
  * into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Adds a value that may point to a late block to late->seen, if there is room. 1: the caller should
+/* If there is room in late->seen, adds a value that may point to a late block. 1: the caller should
  * follow the value; 0: it should not; -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
 /* Adds a pointer to late->pointers. 0 or -ENOMEM. */

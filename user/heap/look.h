@@ -4,7 +4,8 @@
  * same holds for a pointer to a file's memory (a vtable, a type object, a function, a constant).
  * For a pointer to another block, the distance from that block's start counts. (A pointer to the
  * memory behind a block's header differs from a pointer to the block's start.) A block's last word
- * may lie behind the requested size. So if it is a pointer, its distance does not count. */
+ * may lie behind the requested size. So if the last word is a pointer, the distance does not
+ * count. */
 #ifndef MEMTRACE_HEAP_LOOK_H
 #define MEMTRACE_HEAP_LOOK_H
 
@@ -38,7 +39,8 @@ enum look_kind {
 	LOOK_HEADER,  /* HEAP with a distance of 1 to 16 bytes, as behind a header */
 	LOOK_INSIDE,  /* HEAP with a larger distance */
 	LOOK_POINTER, /* one of ZERO, MEMORY, HEAP, INSIDE */
-	LOOK_DATA,    /* one of SMALL, INT, TEXT, OTHER; in look__pointers(), too */
+	LOOK_DATA,    /* one of SMALL, INT, TEXT, OTHER; also in looks that look__pointers()
+		       * returns */
 };
 
 struct look {

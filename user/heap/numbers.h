@@ -37,8 +37,8 @@ uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 /* Loads into the processor's cache what numbers__find() needs for addr. */
 void numbers__prefetch(const struct numbers *numbers, uint64_t addr);
 
-/* Finds the block that has a number below n. False: no block has this number, which is a mistake of
- * the caller. */
+/* Finds the block with this number, which must be below numbers->n. False: no block has the number,
+ * which is a mistake of the caller. */
 bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);
 
 #endif

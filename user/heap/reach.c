@@ -33,7 +33,7 @@ struct scanning {
 	struct reach *reach;
 	const struct blocks *blocks;
 	struct late *late;	  /* NULL: late pointers are ignored */
-	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
+	uint64_t lowest, highest; /* lowest and highest address of all spans and their vicinity */
 	bool all;		  /* store all pointers, and parents */
 	bool ahead;		  /* read_ahead() is running */
 	bool again;		  /* the block that is read will be read again */
@@ -419,8 +419,9 @@ static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
 	return 0;
 }
 
-/* Visits a late block. The late block lies in memory that was one free block, or ends where a known
- * block begins. Sets *ret_any if the late block was not visited before. */
+/* Visits a late block. The end of a late block is not known. So this function reads at most up to
+ * the end of the free block that was there before, or up to the next known block. Sets *ret_any if
+ * the late block was not visited before. */
 static int visit_late(struct scanning *s, const struct late_pointer *pointer, bool *ret_any)
 {
 	uint64_t words[LATE_WORDS], at = pointer->value / WORD * WORD;

@@ -23,7 +23,7 @@ struct checking {
 	struct image *image;
 	const struct blocks *blocks;
 	struct recheck *to;
-	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
+	uint64_t lowest, highest; /* lowest and highest address of all spans and their vicinity */
 	const struct span *near;  /* the last span to which a value pointed */
 
 	struct lost candidates; /* the blocks of `before` that are unchanged */
@@ -32,7 +32,7 @@ struct checking {
 	/* candidates that are not lost and whose pointers were not followed yet */
 	uint32_t *queue;
 	size_t n_queue, queue_room;
-	uint32_t from, last; /* find_edges(): the candidate that is read, its last target */
+	uint32_t from, last; /* in find_edges(): the candidate that is read, and its last target */
 	uint64_t *filter;    /* a bit per page, modulo FILTER; set: the page may hold a candidate */
 
 	struct window window;
@@ -167,8 +167,8 @@ static int note_late(struct checking *c, uint64_t value)
 	return late__follow(&c->late, value, 0);
 }
 
-/* Handles a word at `at`. heap: it is in heap memory; else it is a root, or in newly mapped
- * memory. */
+/* Handles a word at `at`. heap: the word is in heap memory. Otherwise it is a root, or in newly
+ * mapped memory. */
 static int take_word(struct checking *c, uint64_t at, uint64_t value, bool heap)
 {
 	uint32_t number = may_hold(c, value) ? numbers__find(&c->numbers, value) : NO_NUMBER;
@@ -372,12 +372,12 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
-/* Bytes of memory of all tables, before they are freed. before: how many blocks recheck__scan() has
- * got in its `before`. */
+/* Bytes of memory of all tables, before they are freed. before: the number of blocks in `before` of
+ * recheck__scan(). */
 static size_t table_bytes(const struct checking *c, size_t before)
 {
 	const struct recheck *to = c->to;
-	/* one of the two is empty */
+	/* one of the two `numbers` is empty */
 	size_t slots = (c->numbers.n_words + to->numbers.n_words) * 64;
 
 	return slots / 8 + slots / 16 + (before + c->candidates.n) * sizeof(struct lost_block) +

@@ -6,7 +6,7 @@
  * only lost blocks point to a lost block. So a recheck reads all memory in the order of addresses,
  * and compares each word with the candidates. A pointer outside of the candidates takes its target
  * off the list, together with all candidates to which the target leads. Even a pointer in an
- * unreachable block takes its target off. So the test is stricter than that of a full scan.
+ * unreachable block takes its target off. So a recheck is stricter than a full scan.
  *
  * Free memory is full of stale pointers, because the content of a freed block stays. But memory
  * that was free when the blocks were listed may have been allocated since, for example for a list's
@@ -17,9 +17,9 @@
  * glibc's links between free chunks look like pointers to the last word of a block. They are in
  * free memory, and in new blocks where the program has not written yet. While blocks come and go,
  * each recheck finds such links in new places. So in free memory, a pointer to the last word of a
- * block never counts. In a block in use, it counts only if the preceding recheck has seen such a
- * pointer there, too. But a pointer that is itself the last word of its block counts like any other
- * pointer: in some lists, such words lead from one to the next. (So a block is called lost by
+ * block never counts. In a block in use, such a pointer counts only if the preceding recheck has
+ * seen one there, too. But a pointer that is itself the last word of its block counts like any
+ * other pointer: in some lists, such words lead from one to the next. (So a block is called lost by
  * mistake if three things are true of its only pointer: it leads to the block's last word, it is no
  * last word itself, and it is in another place in each recheck.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
@@ -44,7 +44,7 @@ struct image;
 /* A word that perhaps points to a candidate. */
 struct stale_word {
 	/* Address of the word, a multiple of 8. With STALE_LINK: the word is in a block in use, and
-	 * looks like a link of glibc; else it is in free memory. */
+	 * looks like a link of glibc. Without STALE_LINK, it is in free memory. */
 	uint64_t at;
 	uint64_t value;
 };

@@ -24,7 +24,7 @@ struct finding {
 	struct referrers *referrers;
 	struct first_words reader;
 	uint64_t n_wanted;	  /* blocks of the wanted sizes */
-	uint64_t lowest, highest; /* addresses of all spans */
+	uint64_t lowest, highest; /* lowest and highest address of all spans */
 	/* A bit for each hash of a page; set: a named block begins on the page. Other pages may
 	 * have the same bit: their blocks get colours that nobody needs. */
 	uint64_t named[NAMED_BITS / 64];

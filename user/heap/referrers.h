@@ -14,7 +14,7 @@
  *
  * To look up every pointer of a large heap takes longer than everything else. So if more than
  * REFERRERS_EXACT blocks are wanted, only some get a colour: those that begin on chosen pages, and
- * those that the caller names. One in `every` pages is chosen, by its hash. */
+ * those that the caller names. One in `every` pages is chosen, by the page's hash. */
 #ifndef MEMTRACE_HEAP_REFERRERS_H
 #define MEMTRACE_HEAP_REFERRERS_H
 
@@ -53,8 +53,8 @@ struct referrers_options {
 #define REFERRERS_MAX_BLOCKS (1u << 26)
 #define REFERRERS_MAX_NS     (20ULL * 1000 * 1000 * 1000)
 
-/* Finds the colours. Reads all blocks in use. `blocks` must be finished, and outlive ret. If a
- * limit is exceeded, returns 0 with nothing known. Else 0 or -ENOMEM. */
+/* Finds the colours. Reads all blocks in use. `blocks` must be finished, and outlive ret. 0, also
+ * if a limit is exceeded: then nothing is known. -ENOMEM. */
 int referrers__find(struct image *image, const struct blocks *blocks,
 		    const struct referrers_options *options, struct referrers *ret);
 void referrers__clear(struct referrers *referrers);

@@ -28,8 +28,7 @@ struct root {
 	pid_t tid;	     /* thread of a ROOT_STACK; else 0 */
 };
 
-/* A word of a thread that is a root: the content of a register, or a stack pointer that leads into
- * the heap. */
+/* A root in a thread: the content of a register, or a stack pointer that leads into the heap. */
 struct root_value {
 	uint64_t value;
 	pid_t tid;

@@ -29,25 +29,26 @@ struct rounds {
  * scans. */
 struct rounds rounds__begin(unsigned int least);
 
-/* To be called when time is up. Makes the next scan the last one, if at least `least` scans will
- * then have been made. */
+/* To be called when time is up. Makes the next scan the last one. But if fewer than `least` scans
+ * would then have been made, changes nothing. */
 void rounds__hurry(struct rounds *rounds);
 
-/* Is the next scan a full one? Else it is a recheck. The first scan is full. If the list has no
- * room for all lost blocks, each scan is full. (In a recheck, lost blocks that are not on the list
- * would seem to hold those on it.) */
+/* Is the next scan a full one, and not a recheck? The first scan is full. If the list has no room
+ * for all lost blocks, each scan is full. (In a recheck, lost blocks that are not on the list would
+ * seem to hold those on it.) */
 bool rounds__is_full(const struct rounds *rounds);
 
 /* May the next scan be the last one? */
 bool rounds__may_end(const struct rounds *rounds);
 
 /* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. followed:
- * the scan could follow the heap; else it proves nothing. True: this was the last scan. */
+ * the scan could follow the heap. A scan that could not proves nothing. True: this was the last
+ * scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed);
 
-/* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Else the search
- * ended before ROUNDS_CALM scans in a row took no block off the list. Then returns how many blocks
- * came off the list last. */
+/* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Otherwise the
+ * search ended before ROUNDS_CALM scans in a row took no block off the list. Then returns
+ * `taken_off`. */
 uint64_t rounds__unsettled(const struct rounds *rounds);
 
 #endif

@@ -59,7 +59,8 @@ static uint32_t *slot_of_size(const struct shapes *s, uint64_t size)
 
 _Static_assert(REFERRERS_SIZES >= LOOK_LARGE, "all plain blocks may have a colour");
 
-/* The class of a shape. A plain block to which no block points is SHAPE_ALONE: it tells nothing. */
+/* The class of a shape. A plain block to which no block points is SHAPE_ALONE: its shape tells
+ * nothing. */
 static enum shape_class class_of(const struct shape *shape)
 {
 	enum shape_class shape_class = look__class(&shape->look);
@@ -258,8 +259,8 @@ void shapes__count(struct shapes *s, const struct block *block, uint64_t pinned)
 	struct shape shape;
 	struct look look;
 
-	/* The weight is 0 on pages that are not chosen: the referrers of their blocks are not
-	 * known. */
+	/* The weight is 0 on pages that are not chosen, because the referrers of their blocks are
+	 * not known. */
 	if (block->size < LOOK_LARGE)
 		weight = referrers__weight(&s->referrers, block);
 	if (!weight || !s->fine.n || !*slot_of_size(s, block->size) ||

@@ -33,7 +33,7 @@ struct shapes; /* opaque */
  * finished. 0 or -ENOMEM. */
 int shapes__new(struct image *image, const struct blocks *blocks, const struct shape_label *labels,
 		size_t n, struct shapes **ret);
-void shapes__free(struct shapes *shapes); /* NULL: nothing */
+void shapes__free(struct shapes *shapes); /* shapes may be NULL */
 
 /* Counts a block in use if it has the shape of a labelled block. In large heaps, blocks below 1 KiB
  * count several times or not at all, by their page: referrers__weight(). pinned: as in struct

@@ -29,7 +29,8 @@ struct types {
 	size_t n_judged, judged_room;
 	struct census_type *list;
 	size_t n, room;
-	uint32_t *before; /* by index in `list`: the class's element before it, or NO_TYPE */
+	uint32_t *before; /* for each element of `list`: index of the class's previous element, or
+			   * NO_TYPE */
 	size_t before_room;
 	uint64_t untold;
 };
@@ -140,8 +141,9 @@ static int make_room(struct types *c)
 	return 0;
 }
 
-/* Finds the class of a block that begins with `word`. *ret: the verdict on the word; NULL: it
- * points to no vtable, or there are too many classes. *ret_object: it points to a vtable. */
+/* Finds the class of a block that begins with `word`. *ret: the verdict on the word; NULL: the word
+ * points to no vtable, or there are too many classes. *ret_object: does the word point to a
+ * vtable? */
 static int find_class(struct types *c, uint64_t word, const struct block *block,
 		      struct judged **ret, bool *ret_object)
 {
@@ -177,7 +179,8 @@ static int find_class(struct types *c, uint64_t word, const struct block *block,
 	return 0;
 }
 
-/* Finds the element in which an object of the class counts. *ret: NULL if there are too many. */
+/* Finds the element in which an object of the class counts. *ret: NULL if there are too many
+ * elements. */
 static int find_element(struct types *c, struct judged *class, const struct block *block,
 			struct census_type **ret)
 {

@@ -43,14 +43,14 @@ struct types; /* opaque */
 /* The caller keeps `image`. 0 or -ENOMEM. */
 int types__new(struct image *image, struct types **ret);
 void types__free(struct types *types);
-/* If the block has a class, adds to the bytes that the class pins. pinned: as in struct
- * census_type. Blocks should come in ascending order. 0 or -ENOMEM. */
+/* If the block has a class, adds `pinned` to the bytes that the class pins (struct census_type).
+ * Blocks should come in ascending order. 0 or -ENOMEM. */
 int types__pin(struct types *types, const struct block *block, uint64_t pinned);
 /* Counts the blocks in use, by their class. Blocks must be finished. A class without type_info gets
  * no name: it may also be a table of functions in C. 0 or -ENOMEM. */
 int types__count(struct types *types, const struct blocks *blocks);
 /* Moves the list, which ascends by vtable, to *ret. The caller frees it. *ret_untold: the number of
- * objects beyond TYPES_MAX. */
+ * objects that are not counted, because of TYPES_MAX. */
 void types__give(struct types *types, struct census_type **ret, uint64_t *ret_n,
 		 uint64_t *ret_untold);
 

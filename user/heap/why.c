@@ -276,7 +276,7 @@ static int receive(struct looking *l, struct stream *stream)
 
 	if (!err && !is_sound(l, &r))
 		err = -ECHILD;
-	if (!err) /* the stream must end here; then the child's exit status counts */
+	if (!err) /* the stream must end here; after that, the child's exit status decides */
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;
@@ -453,7 +453,7 @@ static int look_once(struct looking *l, struct error *err)
 		return rc;
 	l->why.registers = registers;
 	l->why.threads_running = threads.running;
-	if (l->paths) { /* the maps and threads name the roots */
+	if (l->paths) { /* the maps and threads are needed to name the roots */
 		maps__free(&l->why.maps);
 		l->why.maps = maps;
 		maps = (struct maps){};

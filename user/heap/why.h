@@ -4,7 +4,7 @@
  * reachable blocks (reach.h). The following scans search for pointers to the blocks that the first
  * one did not reach (recheck.h). If they find pointers to blocks that were asked for, one more full
  * scan tells who holds these blocks. rounds.h decides how many scans are made. If a scan fails
- * after the first few, the search ends with the list of the scans before it. */
+ * after the first few, the search ends with the list that the scans before it have made. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -30,7 +30,7 @@
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
 	const uint64_t *addrs; /* addresses of blocks, or of bytes within them */
-	/* the requested size of each block, which counts only if it begins at the address and has
+	/* the requested size of each block: a block counts only if it begins at the address and has
 	 * at least this size; NULL: no such condition */
 	const uint64_t *sizes;
 	size_t n_addrs;
@@ -70,7 +70,7 @@ struct why_options {
 enum why_verdict {
 	WHY_HELD, /* a root leads to it */
 	WHY_LOST, /* no root led to it in any scan */
-	/* the last full scan did not reach it. Another scan found a pointer to it, or it has
+	/* the last full scan did not reach it. But another scan found a pointer to it, or it has
 	 * changed, or the list of lost blocks had no room for it */
 	WHY_IN_DOUBT,
 	WHY_MISSING, /* no block in use is at the address */
@@ -87,7 +87,7 @@ struct why_sums {
 	/* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none were missing in any scan */
 	int stopped;
 	uint64_t blocks, bytes;	   /* in use */
-	uint64_t lost, lost_bytes; /* in all scans */
+	uint64_t lost, lost_bytes; /* of blocks that no scan reached */
 	uint64_t lost_beyond;	   /* blocks that seem lost, but for which the list had no room */
 	uint64_t unreached;	   /* blocks that the last full scan did not reach */
 	/* rounds__unsettled(). If it is not 0, the list may contain blocks that are not lost. */
@@ -97,7 +97,8 @@ struct why_sums {
 	uint64_t late_beyond;
 	uint64_t root_bytes;
 	uint64_t unread_bytes;	/* of roots and blocks */
-	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
+	uint64_t swapped_bytes; /* of roots and of the heap; pointers in swapped bytes are not
+				 * seen */
 	uint64_t table_bytes;	/* memory of the tables, in the scan that has the most */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];

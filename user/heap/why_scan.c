@@ -200,13 +200,13 @@ static int judge_addrs(struct scanned *s)
 
 #define FAR_PATHS 20
 
-/* Judges the chosen blocks. Follows the paths of the held ones: of all, or of WHY_MAX_PATHS that
- * are evenly spread. */
+/* Judges the chosen blocks. Follows the paths of all held blocks, or of WHY_MAX_PATHS held blocks
+ * that are evenly spread. */
 static int judge(struct scanned *s)
 {
 	struct {
 		uint64_t hops, paths;
-	} left[2]; /* what is left [0]: for FAR_PATHS paths; [1]: for the other paths */
+	} left[2]; /* what is left for FAR_PATHS paths ([0]) and for the others ([1]) */
 	uint64_t n_held = 0, held = 0, n = 0, wanted, every;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
@@ -237,9 +237,9 @@ static int judge(struct scanned *s)
 			continue;
 		if (!evenly__chosen(held++, WHY_MAX_PATHS, n_held))
 			continue;
-		/* A path may use only its share of hops, or no hops would be left for later paths.
-		 * FAR_PATHS of the paths get a large share, to find the holder of a long list,
-		 * too. */
+		/* A path may use only its share of hops. Otherwise no hops might be left for later
+		 * paths. FAR_PATHS of the paths get a large share, to find the holder of a long
+		 * list, too. */
 		near = n++ % every != 0;
 		share = left[near].hops / left[near].paths--;
 		left[near].hops -= share;

@@ -201,8 +201,9 @@ static int compare_contents(const void *a, const void *b)
 	return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Returns the sum over a class and its two neighbours. The age in a window and the age at the
- * reading of contents after it may fall into different classes. */
+/* Returns the sum over a class and its two neighbours. The neighbours count, too, because a block's
+ * age in a window, and its age when contents are read after that window, may fall into different
+ * classes. */
 static double around(const float *by_class, int class)
 {
 	double sum = 0;

@@ -33,8 +33,8 @@ void net_clock__init(struct net_clock *c, double call_ns, double spread)
 	};
 }
 
-/* Returns the least ratio of net time to cost. This ratio also serves as the least ratio of net
- * time to CPU time: it matters only where nearly all of the CPU time is cost. */
+/* Returns the least ratio of net time to cost. This ratio matters only where nearly all of the CPU
+ * time is cost. So it also serves as the least ratio of net time to CPU time. */
 static double least_net(const struct net_clock *c)
 {
 	return c->least > 0 ? c->least : LEAST_NET;
@@ -96,7 +96,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 		return 0;
 	point.cpu_s = fmax((cpu_ns - c->cpu_ns) * NS, last ? last->cpu_s : 0);
 	point.cost_s = fmax((cost_ns - c->cost_ns) * NS, last ? last->cost_s : 0);
-	/* the last point may go: the clock is linear between its neighbours */
+	/* the last point may go, because the clock is linear between its neighbours */
 	if (c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep) {
 		c->n--;
 		c->n_free--;
@@ -179,7 +179,7 @@ double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 /* The time between a point and the next point. */
 struct span {
 	double cpu_s, cost_s, net_s, work;
-	bool window, gap; /* both false: probes come and go */
+	bool window, gap; /* both false: probes are being placed or removed */
 };
 
 /* Sets *ret to the i-th span. Returns false if its CPU time is 0 or its work is not known. */
@@ -215,8 +215,8 @@ static struct span all_windows(const struct net_clock *c)
 }
 
 /* Returns the bytes per net second in the gaps around the i-th span, on either side up to the
- * BESIDE-th window; 0: not known. More than one gap on each side is used. The reason: at the ends
- * of a gap, probes are placed or removed, which slows the process a little. */
+ * BESIDE-th window; 0: not known. More than one gap on each side is used, because at the ends of a
+ * gap, probes are placed or removed, which slows the process a little. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;

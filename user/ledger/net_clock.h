@@ -16,25 +16,25 @@
  * nothing is known of the process. Loops of malloc and free, and caches that do little else, had an
  * F of 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no
  * CPU cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows
- * which F it has. For redis-server F was 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7
- * (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most of the CPU
- * time, such knowledge of F says little about net time. */
+ * which F it has. F was 0.9 to 1.3 for redis-server, 1.4 to 1.7 for nginx, and 2.4 to 2.7 for
+ * memcached (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most
+ * of the CPU time, such knowledge of F says little about net time. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
 /* The chance that F has a larger error than the constants above say, and the standard deviation
- * that this adds. One virtual machine has traps of 6 us (page table isolation), and two CPUs that
- * slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same loops and
- * caches in 26 runs. */
+ * that such an error adds. One virtual machine has traps of 6 us (page table isolation), and two
+ * CPUs that slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same
+ * loops and caches in 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 
-/* The least time of an allocator call together with what its caller does with the block,
- * nanoseconds. A loop of malloc and free that does nothing else takes 3 to 5 ns for each call
+/* The least time in nanoseconds of an allocator call, together with what its caller does with the
+ * block. A loop of malloc and free that does nothing else takes 3 to 5 ns for each call
  * (docs/overhead.md). A loop that does something with the block takes three times as long. Net time
- * is at least this much for each call, however little of a window's CPU time the estimated cost
- * leaves. */
+ * is at least this much for each call, even if the estimated cost leaves less of a window's CPU
+ * time. */
 #define NET_CLOCK_CALL_NS 15
 
 /* WORK. The bytes that go through a process's system calls (rchar + wchar of /proc/PID/io) show how
@@ -45,10 +45,10 @@
  *
  * which is a ratio estimator. Its error comes from two spreads: of F between windows, and of r
  * between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with
- * the earlier knowledge of F by inverse variances. If the two differ by more than three standard
- * errors, the estimate is not used. For example, a process may read and write by the wall clock.
- * Then its bytes give F = 0, which is impossible for a process that is slowed down by probes. If
- * the estimate is used, net time is divided among windows by their bytes. */
+ * the earlier knowledge of F by inverse variances. If the estimate differs from this knowledge by
+ * more than three standard errors, it is not used. For example, a process may read and write by the
+ * wall clock. Then its bytes give F = 0, which is impossible for a process that is slowed down by
+ * probes. If the estimate is used, net time is divided among windows by their bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {
@@ -65,11 +65,11 @@ struct net_clock {
 	uint64_t apart_ns;
 	size_t n_free;		 /* points without `keep` */
 	size_t learnt;		 /* number of points when F was last estimated */
-	double felt, felt_error; /* F, and its error without work; 0: NET_CLOCK_FELT */
+	double felt, felt_error; /* F (0: NET_CLOCK_FELT), and the error of F if work is not used */
 	double net_error;	 /* relative standard error of the net time of windows, from work;
 				  * 0: work is not used, only F's error */
 	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
-	/* least ratio of net time to cost; 0: not known, a fiftieth is used */
+	/* least ratio of net time to cost; 0: not known, so a fiftieth is used */
 	double least;
 	double spread; /* relative spread of the calibrated cost of calls */
 };
@@ -93,7 +93,8 @@ enum net_clock_edge {
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
 
-/* Adds a point with the totals of the last one: the process used no time since. 0 or -ENOMEM. */
+/* Adds a point with the totals of the last one, because the process has used no time since. 0 or
+ * -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
 /* Estimates F from all points so far. From then on, all net time is computed with this F. In a long

@@ -16,18 +16,19 @@
  * by realloc or by free. A link stays if it is at its address at the end, unchanged in the sense of
  * survivors.h. Blocks that end in the window of their birth show how they end: R of them by
  * realloc, F of them by free. So a share q = (F + 1) / (F + R + 1) of the l links is freed. (The 1
- * adds one free to those seen: if no end was seen, all blocks may have been freed.) Suppose that
- * every link has the same chances: s / (s + l) to stay, q l / (s + l) to be freed, and else to be
- * followed by another link. Then a chain is held with the probability S that solves
+ * adds one free to those seen. So q is 1 if no end was seen, because all blocks may have been
+ * freed.) Suppose that every link has the same chances: s / (s + l) to stay, q l / (s + l) to be
+ * freed, and (1 - q) l / (s + l) to be followed by another link. Then a chain is held with the
+ * probability S that solves
  *
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
  * If a vector grows all the time, none of its links stays: s = 0 and S = 0, though the vector is
- * never freed. But the formula is that of a population in balance, in which the mean size stays the
- * same, while this vector becomes larger and larger. So S = 1 on two conditions. First, no block
- * was seen to be freed (F = 0). Second, the mean size of the blocks that reallocs make rises during
- * the run: a line fitted to the mean sizes in slices of the run has a slope above zero, with 95 %
- * confidence.
+ * never freed. But the formula holds for a population in balance, in which the mean size stays the
+ * same. This vector, however, becomes larger and larger. So S = 1 on two conditions. First, no
+ * block was seen to be freed (F = 0). Second, the mean size of the blocks that reallocs make rises
+ * during the run: a line fitted to the mean sizes in slices of the run has a slope above zero, with
+ * 95 % confidence.
  *
  * Two things are not included. One is the first block of a vector, which counts like any other
  * block: it is not followed after realloc has moved it. The other is reallocs of blocks whose old

@@ -102,7 +102,8 @@ static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 
 static enum region_memory kind_of(uint64_t flags)
 {
-	if (flags & MAP_ANONYMOUS) /* the other flags say nothing of a mapped file */
+	if (flags & MAP_ANONYMOUS) /* the other flags matter only here: they say nothing of a mapped
+				    * file */
 		return flags & MAP_HUGETLB ? REGION_OF_HUGETLB
 		       : flags & MAP_STACK ? REGION_OF_STACK
 					   : REGION_OF_ANONYMOUS;
@@ -188,7 +189,7 @@ static void remapped(struct region_book *b, const struct region_op *op)
 		return;
 	}
 	regions__remove(&b->map, call->addr, call->addr + len, NULL);
-	if (!moves(call)) { /* a second mapping: the first one stays where it is */
+	if (!moves(call)) { /* mremap makes a second mapping, and the first one stays where it is */
 		last = regions__find(&b->map, call->old_addr);
 		take(b, call, call->addr, len, last ? last->kind : kind);
 		return;

@@ -38,8 +38,8 @@ struct reading {
 	/* The mapping before the current one. */
 	uint64_t last_end;
 	bool last_is_guard; /* its memory must not be accessed */
-	char *last_data;    /* owned; path of the file, if the mapping is its writable data; else
-			     * NULL */
+	char *last_data;    /* owned; path of the file whose writable data the mapping is; NULL: it
+			     * is not such data */
 	/* A mapping's parts by owner. */
 	struct resident_piece *parts;
 	size_t n_parts, parts_room;

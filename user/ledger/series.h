@@ -75,14 +75,14 @@ struct sizes {
  * the latest of them is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
-/* Returns the growth from from_ns to to_ns, in bytes per second. Between known sizes, the size is
- * taken to be linear. NaN: the known sizes do not span that time (a tenth of it may be missing at
- * either end). */
+/* Returns the growth from from_ns to to_ns, in bytes per second. Between known sizes, interpolates
+ * linearly. NaN: the known sizes do not span that time (a tenth of it may be missing at either
+ * end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
 /* Returns sizes__growth() with its confidence interval, from SIZES_SEGMENTS equal parts of the time
- * (profile/growth.h). All NaN: as for sizes__growth(). Only the ends of the interval NaN: the time
- * is too short, or has too few known sizes. */
+ * (profile/growth.h). If sizes__growth() returns NaN, all values are NaN. If the time is too short,
+ * or has too few known sizes, only the ends of the interval are NaN. */
 #define SIZES_SEGMENTS 6
 struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

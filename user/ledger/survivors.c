@@ -360,8 +360,9 @@ static int lose(struct survivors *s, const struct survivors_block *b)
 	return 0;
 }
 
-/* In a continuous stretch no ends are reported: a followed block that is not among the n addresses
- * has ended. The address of an ended block is not watched any more: it shows nothing new. */
+/* In a continuous stretch no ends are reported. So a followed block that is not among the n
+ * addresses has ended. The address of an ended block is not watched any more, because it shows
+ * nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
 {
@@ -420,7 +421,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	}
 	/* contents that may not be filled in yet do not count */
 	if (!rc && contents__read_new(s, reader, ctx) == -ENOMEM)
-		rc = -ENOMEM; /* else: the process is gone and its contents stay unknown */
+		rc = -ENOMEM; /* otherwise the process is gone, and its contents stay unknown */
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].window + 1 == s->n_windows &&
 		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)
@@ -515,8 +516,8 @@ static int count_watched(struct survivors *s)
 	return 0;
 }
 
-/* Counts a reported end. It is at the address of followed blocks, or it is the end of a block that
- * was born and freed in this window. */
+/* Counts a reported end. The end is at the address of followed blocks, or it is the end of a block
+ * that was born and freed in this window. */
 static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];

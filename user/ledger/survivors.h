@@ -13,8 +13,8 @@
  * in reallocs.h, not here.
  *
  * Blocks that are followed take memory. When there are more than SURVIVORS_MAX, half of them,
- * chosen at random, are not followed any longer. survivors_stack.looked counts the born bytes whose
- * contents can be judged, and is reduced in proportion. */
+ * chosen at random, are not followed any longer. survivors_stack.looked, the born bytes whose
+ * contents can be judged, is then reduced in proportion. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -37,25 +37,27 @@
 struct survivors_window {
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC. Probes were in place all that time. */
 	uint64_t interval;	   /* the sampling interval, mean bytes */
-	uint64_t allocs;	   /* calls in it that allocated */
+	uint64_t allocs;	   /* allocating calls in the window */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool bulk;	 /* net_blocks is not known: blocks end with their pools, uncounted */
-	bool continuous; /* a stretch of continuous tracing: stands only for itself */
+	bool bulk;	 /* net_blocks is not known: blocks that end with their pools are not
+			  * counted */
+	bool continuous; /* a stretch of continuous tracing, which stands for no other time */
 };
 
 struct survivors_block {
 	uint64_t addr;
 	struct abi_live live;
 	uint32_t window, stack; /* the window of its birth, and the stack that allocated it */
-	uint32_t older;		/* the next older block at the address, index + 1; 0: none */
-	uint32_t freed_in;	/* the last window with a free at the address, index + 1 */
+	uint32_t older;		/* 1 + index of the next older block at the address; 0: none */
+	uint32_t freed_in;	/* 1 + index of the last window that saw a free at the address; 0:
+				 * none */
 	uint64_t hash;
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
 	bool ended;   /* it is known to be freed */
 	bool let_go;  /* not followed any more: removed at the next harvest */
-	/* how often half of all blocks were let go since its birth: it stands for 2^halved
+	/* how often half of all blocks were let go since its birth, so it stands for 2^halved
 	 * blocks */
 	uint8_t halved;
 };
@@ -109,8 +111,8 @@ struct survivors_counts {
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes; age_s: the block's age, in net seconds, when it ended, or else at the end
-	 * of its window */
+	/* weight: bytes; age_s: the block's age, in net seconds, when it ended or, if it did not
+	 * end in the window of its birth, at the end of this window */
 	double weight, age_s;
 	bool died;
 };
@@ -145,7 +147,7 @@ struct survivors {
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
-/* Reads contents: n reads; `ok` becomes true in each read that succeeds. 0, or negative errno: no
+/* Reads contents by n reads, and sets `ok` of each read that succeeds. 0, or negative errno: no
  * read succeeded. */
 typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 
@@ -153,11 +155,12 @@ typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
 /* Takes in a window that is ending. Call it at window->end_ns, while the window's probes are still
- * in place. addrs, live: addresses and records of the process's n blocks, from the kernel side's
- * table a moment later. The blocks that were born in the window are followed from now on, and their
- * contents are read. now_ns: the time of that reading. If a window begins where the last one ended,
- * it continues the last one. window->continuous: no ends were reported; a block that is missing has
- * ended. forget() is called for blocks born in no window. 0 or -ENOMEM. */
+ * in place. addrs, live: addresses and records of the process's n blocks, read from the kernel
+ * side's table a moment after window->end_ns. The blocks that were born in the window are followed
+ * from now on, and their contents are read. now_ns: the time of that reading. If a window begins
+ * where the last one ended, it continues the last one. If window->continuous, no ends were
+ * reported, so a block that is missing from the table has ended. forget() is called for blocks born
+ * in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -169,9 +172,9 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
 /* Returns windowed_run.hidden, for the windows from `from` on. This is the wall time per net second
- * within windows, divided by the wall time per net second of the whole run. net_s, wall_s: the
- * length of the windows and of the gaps between them together, by the net clock and by the wall
- * clock. 0: not known. */
+ * within windows, divided by the wall time per net second of the whole run. net_s, wall_s: how long
+ * the windows and the gaps between them last together, by the net clock and by the wall clock. 0:
+ * not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
@@ -183,7 +186,7 @@ int survivors__harvest(struct survivors *survivors, const struct net_clock *cloc
 /* Takes over the kernel side's counts so far, by stack of the process. Call it before each harvest:
  * in a continuous stretch these counts are the births. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
-/* The same for counts that belong to no window. */
+/* Like survivors__take_sites(), for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
 /* Compares the contents of all blocks that may still live, for a profile of this moment. 0 or what

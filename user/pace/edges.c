@@ -28,9 +28,10 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* A call in a process with a window costs more for each other process with a window on the same
- * file. The kernel visits the probes of all these processes, and some of these probes also trap the
- * return of the call. Adds this extra cost. Call it before the number of open windows changes. */
+/* If several processes have windows on the same file at a time, each of these processes makes the
+ * calls of the others more expensive. The kernel visits the probes of all these processes, and some
+ * of these probes also trap the return of the call. Adds this extra cost. Call it before the number
+ * of open windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -113,9 +114,9 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 }
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for
- * another process's turn counts as a window, however little it costs. (All turns of a process may
- * be such turns. Whether turns are limited depends on whether the last slot is free, which changes
- * often.) */
+ * another process's turn counts as a window, however little it costs. (A process may have only such
+ * turns, so that nothing else tells of it. Whether turns are limited depends on whether the last
+ * slot is free, which changes often.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&
@@ -132,15 +133,15 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 }
 
 /* Begins the process's window. The process was held up while its probes were placed, and has made
- * up for the delay in the WINDOWS_SETTLE_NS since then. This work is no part of the window, so
- * set_window() reads the process's clock only now. */
+ * up for the delay in the WINDOWS_SETTLE_NS since then. The time until now is no part of the
+ * window, so set_window() reads the process's clock only now. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;
 
 	p->settling = false;
 	p->start_ns = pace__now_ns(sc);
-	/* begins late because of other processes: the window keeps its length */
+	/* the window begins late because of other processes, but keeps its length */
 	if (!p->windows.continuous && p->start_ns > planned)
 		windows__delay(&p->windows, p->start_ns - planned);
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
@@ -179,7 +180,7 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
  * that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
-	if (p->settling) /* the window has not begun: it begins and ends now, empty */
+	if (p->settling) /* the window has not begun; it begins and ends now, and is empty */
 		pace__begin_window(sc, p);
 	p->end_ns = end_ns > p->start_ns ? end_ns : p->start_ns;
 	p->closing = true;
@@ -189,8 +190,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are the process's probes out? They are taken to be out if none was hit since the last check. (A
- * process that made no call since then may still have probes, which does no harm.) */
+/* Are the process's probes out? They count as out if none was hit since the last check. (A process
+ * that made no call since then may still have probes, which does no harm.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;

@@ -8,14 +8,16 @@
 
 #define CREDIT_NS	 (2 * S)     /* the budget of at most so much time is saved up */
 #define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
-#define LEAST_STRETCH_NS (20 * MS)   /* a stretch that ends early tells nothing if it is shorter */
+#define LEAST_STRETCH_NS (20 * MS)   /* if a stretch ends before this, it tells nothing */
 #define STALE_NS	 (1000 * MS) /* a stretch that was not judged for this time is void */
-/* cost of all / wall time: below this, no process exceeds a limit */
+/* cost of all processes / wall time; below this, no process exceeds a limit */
 #define BUSY		2.5e-3
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
-#define LASTING_NS	(30 * S) /* probes everywhere for this time: the attempt has succeeded */
-#define MIN_CPU_NS	(2 * MS) /* least CPU time since the last turn for another turn */
+/* if probes are everywhere for this time, the attempt has succeeded */
+#define LASTING_NS (30 * S)
+/* CPU time that a process must use between two of its turns */
+#define MIN_CPU_NS (2 * MS)
 /* Probes are placed everywhere again only if the forecast of their cost is at most CALM times the
  * host's limit. For each process, the forecast must be at most EASY times the process's limit. */
 #define CALM	      0.5
@@ -161,9 +163,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (Wall time counts where CPU time is less:
-		 * tracing a process that is mostly idle may cost the same share of a core, as in
-		 * windows.h.) */
+		 * whole CPU and tracing costs nothing? (If CPU time is less than wall time, wall
+		 * time counts: tracing a process that is mostly idle may cost the same share of a
+		 * core, as in windows.h.) */
 		time = cpu > wall ? cpu : wall;
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
@@ -250,7 +252,7 @@ double host_process__urgency(const struct host_process *p, uint64_t now_ns)
 
 bool host_process__forecast(const struct host_process *p, const struct host *h, double *sum)
 {
-	/* a process whose cost is not known yet is taken to cost CALM of its limit */
+	/* a process whose cost is not known yet is assumed to cost CALM of its limit */
 	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
 
 	*sum += rate;

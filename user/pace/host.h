@@ -28,9 +28,9 @@
  * turns that the limit allows, and the others still get some.
  *
  * If tracing a process is cheap, its probes stay when its window ends. But its turn is limited to
- * HOST_LONGEST_TURN_NS while the host's limit is exceeded. The turn is also limited while other
- * processes wait for a turn and no slot is free, or if for some time the budget allowed no window.
- * The reason: a nearly idle process may cost a few per cent of a core, and some nearly idle
+ * HOST_LONGEST_TURN_NS while the host's limit is exceeded. While other processes wait for a turn,
+ * this turn is also limited if no slot is free, or if the budget has allowed no window for some
+ * time. The reason: a nearly idle process may cost a few per cent of a core, and some nearly idle
  * processes together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
@@ -66,9 +66,9 @@ struct host {
 	/* while probes are everywhere: the factor of the sampling intervals of all processes. A
 	 * process whose own factor is larger keeps its own factor */
 	struct thinning thinning;
-	/* changed_ns: when probes were last placed or removed everywhere. return_ns: they must not
-	 * come back before this time. back_off_ns: return_ns less the time when probes were
-	 * removed */
+	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
+	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
+	 * when probes were removed */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
@@ -115,8 +115,8 @@ bool host__is_over(const struct host *host);
 bool host__coarsen(struct host *host, uint64_t now_ns);
 /* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
  * more often, with the process's totals at now_ns. samples_ns: the part of the cost that samples
- * took. thinning: how far apart the process's samples are. If the limit is exceeded, and samples
- * farther apart can still help, they are put farther apart, and the result is false. */
+ * took. thinning: how far apart the process's samples are. If the limit is exceeded, but samples
+ * farther apart can still help, puts them farther apart and returns false. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);

@@ -15,7 +15,7 @@ struct others_counts {
 /* All zero at first. */
 struct others {
 	struct others_counts counts; /* totals at the last call of others__note() */
-	double calls_ns;	     /* likewise */
+	double calls_ns;	     /* cost of all calls at the last call of others__note() */
 	double share; /* extra cost of a call / its cost without other probes, at the last looks */
 	double ns;    /* extra cost of all calls so far */
 };

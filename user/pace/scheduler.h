@@ -4,8 +4,8 @@
  *
  *   own     each process has probes of its own, which are in place in its windows only.
  *   shared  probes are in the code of all processes ("everywhere") while this exceeds no limit.
- *	     Else these probes are removed, and processes get turns under the host's limit: a few
- *	     processes at a time have probes of their own, for a window each.
+ *	     Otherwise these probes are removed, and processes get turns under the host's limit:
+ *	     a few processes at a time have probes of their own, for a window each.
  *
  * The scheduler sees processes, probes and the clock only through its ops, so that tests can run it
  * over a simulated machine. */
@@ -35,16 +35,16 @@ struct paced {
 	bool begun, ended;
 	/* begin and end of the present or last window; all probes were in place between them */
 	uint64_t start_ns, end_ns;
-	bool settling; /* its probes are in place, its window begins at start_ns */
-	bool closing;  /* the window is over, its probes are being removed */
-	bool cut;      /* its window is to end now (an exec); the owner may set it */
+	bool settling; /* its probes are in place, and its window begins at start_ns */
+	bool closing;  /* the window is over, and its probes are being removed */
+	bool cut;      /* its window is to end now, because of an exec; the owner may set it */
 	/* number of windows that could not be opened or harvested; the ops may add to it, too */
 	uint64_t failed;
 	/* shared: extra cost so far, because of other processes' windows on the same file */
 	double extra_ns;
 	/* when it was favoured last, and when that favour ends; 0: never */
 	uint64_t favoured_ns, favoured_until_ns;
-	/* The scheduler's. */
+	/* Only the scheduler uses these. */
 	bool over; /* its window ends as planned */
 	bool due;  /* its window is over, but not harvested yet */
 	uint64_t open_ns, calls, closed_look_ns;
@@ -214,7 +214,7 @@ void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
 /* Returns the share of one core, 0..1, that the machine left idle in wall_ns. idle_before_ns,
  * idle_ns: the machine's idle time before and after. The kernel includes the time of waiting for a
- * disk, so idle time can go backwards: that counts as 0. */
+ * disk, so idle time can decrease: a decrease counts as 0. */
 double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns);
 
 /* Is a window open, or are its probes being placed or removed? */
@@ -236,8 +236,8 @@ void scheduler__harvest(struct scheduler *scheduler);
 
 /* Call it after other code has removed all probes. when_ns: when they were removed. Discards what
  * is void. Windows that were open are void, because the ends of their blocks were not seen.
- * Continuous tracing counts up to when_ns. What can be read now decides which blocks of continuous
- * tracing are left. All probes are put back as after a gap. */
+ * Continuous tracing counts up to when_ns. Which blocks of continuous tracing are left is decided
+ * by what can be read now. All probes are put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* Ends the run: harvests the last window of each process, and reads the contents of all blocks once

@@ -8,7 +8,8 @@
  * reason: a process may begin to allocate at its start, or at the moment when work comes. */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
-/* Each process makes a tick longer by this: no more than 5,000 processes are checked a second. */
+/* Each process makes a tick longer by this, so that no more than 5,000 processes are checked a
+ * second. */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read in a tick, in turn */
@@ -27,7 +28,7 @@
 #define FINE_REST_NS  (60000 * MS)
 #define LATE_NS	      (10 * MS)	   /* probes removed so long ago were removed by other code */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
-#define MANY_PIECE_NS (10000 * MS) /* the same, if probes are in the code of all processes */
+#define MANY_PIECE_NS (10000 * MS) /* the same length, if probes are in the code of all processes */
 
 /* Harvests the last piece of each long window, because the ledger knows a block only after a
  * harvest. Leaves out processes that were traced continuously from their beginning: the kernel's
@@ -128,7 +129,8 @@ static void come_back(struct scheduler *sc)
 		host__left(&sc->host, pace__now_ns(sc));
 		return;
 	}
-	/* before pace__restore_interval(), which uses the host's factor from now on */
+	/* This call comes before pace__restore_interval(), which uses the host's factor from now
+	 * on. */
 	host__returned(&sc->host, pace__now_ns(sc));
 	sc->calm_ns = pace__now_ns(sc);
 	for (size_t i = 0; i < sc->n; i++) {
@@ -177,7 +179,8 @@ static void watch_calm(struct scheduler *sc)
 			continue;
 		pace__read_totals(sc, p, &cost, &cpu);
 		samples = p->windows.samples_ns - p->calm_samples_ns;
-		/* Wall time counts where CPU time is less, as in host_process__judge(). */
+		/* If CPU time is less than wall time, wall time counts, as in
+		 * host_process__judge(). */
 		if (p->calm_since_ns)
 			thinning__watch(
 				thinning,
@@ -198,7 +201,7 @@ static void watch_calm(struct scheduler *sc)
 }
 
 /* Ends all sampling that is closer than asked for, before the host's limit puts the samples of all
- * processes farther apart. Returns false if there was none. */
+ * processes farther apart. Returns false if there was no such sampling. */
 static bool give_up_fine(struct scheduler *sc)
 {
 	bool any = false;

@@ -4,9 +4,9 @@
 #define S 1000000000ULL
 
 /* Parts of the allowed share. EASY: the most that continuous tracing may cost when it begins. CALM:
- * samples come closer again only if tracing then costs no more than this. LEAST: the cost of calls
- * must leave at least this for samples. If calls leave less, there would be so few samples that
- * windows tell more. FINE: the most that samples closer than asked for may cost. */
+ * samples come closer again only if tracing then costs no more than this. LEAST: the least part
+ * that the cost of calls must leave for samples. If calls leave less, there would be so few samples
+ * that windows tell more. FINE: the most that samples closer than asked for may cost. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
@@ -80,7 +80,7 @@ static double fit_all(const struct thinning *t, double share, double part)
 	return fit(t, t->calls_ns, t->samples_ns, t->other_ns, share, part);
 }
 
-/* Would samples at that factor alone cost no more than this share of all time? */
+/* Would samples alone, without calls, cost no more than this share of all time at that factor? */
 static bool samples_fit(const struct thinning *t, double factor, double share)
 {
 	return fits(0, t->samples_ns / factor, t->other_ns, share);

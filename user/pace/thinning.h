@@ -9,9 +9,9 @@
  * of some windows.) The factor is the least power of two with which both parts fit. Windows are
  * needed only where calls are too expensive by themselves.
  *
- * The number of samples is assumed to be inverse to the interval. For blocks larger than the
- * interval, there are more samples than that. Then the next check finds that tracing is still too
- * expensive, and samples are put farther apart again.
+ * The number of samples is assumed to be inverse to the interval. If blocks are larger than the
+ * interval, a longer interval leaves more samples than assumed. Then the next check finds that
+ * tracing is still too expensive, and samples are put farther apart again.
  *
  * Closer than asked for. Most processes allocate so little that their samples cost next to nothing.
  * But these processes have few samples: at an interval of 512 KiB, a leak of 50,000 bytes a second
@@ -31,7 +31,8 @@
 
 struct thinning {
 	double factor;	    /* interval / interval asked for: a power of two */
-	double least, most; /* smallest and largest factor allowed; 1: none below, or above, 1 */
+	double least, most; /* smallest and largest factor allowed; least 1: none below 1; most 1:
+			     * none above 1 */
 	/* present interval / interval asked for; the caller sets it (in windows it is smaller) */
 	double now;
 	/* The stretch since the factor was last judged. */
@@ -50,7 +51,7 @@ struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
 };
 
-/* least, most: the smallest and the largest factor allowed (struct thinning); 0 is taken as 1. */
+/* least, most: the smallest and the largest factor allowed (struct thinning); 0 counts as 1. */
 void thinning__init(struct thinning *thinning, double least, double most);
 
 /* Supposes that the process goes on as in the stretch whose costs are given. Returns the least
@@ -62,7 +63,7 @@ double thinning__fit(const struct thinning *thinning, const struct thinning_cost
 void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 
 /* Call it if the stretch that ends now was too expensive. A factor below 1 becomes 1, if this is
- * enough. Else looks for an allowed factor with which the costs of the stretch would keep the
+ * enough. Otherwise looks for an allowed factor with which the costs of the stretch would keep the
  * limit. If there is none, looks for a factor with which the costs of all stretches since the last
  * judgement would keep the limit. If there is such a factor, sets it, or twice the present one if
  * that is larger, and returns true. Returns false if there is none, or if the new factor would be

@@ -12,10 +12,11 @@
 /* Length of the first window, which is not paid for in advance. A longer window is looked at for
  * the first time after FIRST_NS. At a limit of 1 %, the first window is paid for after a second and
  * a half. */
-#define FIRST_NS  (15 * MS)
-#define MIN_NS	  (6 * MS) /* least mean length; MAX_NS: the largest */
-#define MAX_NS	  (400 * MS)
-#define LONGEST	  1.5	      /* longest window / mean length; LONGEST - 1: shortest / mean */
+#define FIRST_NS (15 * MS)
+#define MIN_NS	 (6 * MS) /* least mean length of windows; MAX_NS: the largest */
+#define MAX_NS	 (400 * MS)
+/* longest window / mean length; LONGEST - 1: shortest window / mean length */
+#define LONGEST	  1.5
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
@@ -41,10 +42,11 @@
 #define DEAREST	    20.0 /* dearness() is at most this */
 /* A process that used no CPU counts as idle only if at least this share of a core was free for it.
  * With less, the process may be waiting for a core. */
-#define IDLE		0.5
-#define IDLE_NS		(250 * MS) /* for this time a process must be idle to count as idle */
-#define LASTING_NS	(5 * S)	   /* continuous for this time: the attempt has succeeded */
-#define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each attempt that fails */
+#define IDLE	0.5
+#define IDLE_NS (250 * MS) /* for this time a process must be idle to count as idle */
+/* if tracing is continuous for this time, the attempt has succeeded */
+#define LASTING_NS	(5 * S)
+#define BACK_OFF_NS	(2 * S) /* to the next attempt; doubled by each attempt that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
 /* Draws from an exponential distribution with mean 1. The distribution is cut off at T =
@@ -184,8 +186,8 @@ static double credit_ns(const struct windows *w)
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
 }
 
-/* Returns the debt at which the next window comes. The debt cannot fall below -credit_ns(), so
- * neither does this value. */
+/* Returns the debt at which the next window comes. This value is never below -credit_ns(), because
+ * the debt cannot fall below it. */
 static double open_at_ns(const struct windows *w)
 {
 	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
@@ -207,7 +209,7 @@ static double felt(const struct windows *w, double cost_ns)
 
 /* Adds the stretch since the last change to the accounts. window: the whole stretch was a window.
  * Returns the calibrated cost of the stretch as a share of its CPU time. If a core was idle for
- * longer than this CPU time, returns the share of that idle time. */
+ * longer than this CPU time, returns the cost as a share of that idle time. */
 static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
@@ -329,8 +331,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		if (w->continuous ||
 		    ((w->n_cheap >= CHEAP || w->n_windows == 1) && may_try(w, now_ns))) {
 			if (!w->continuous) {
-				/* an attempt, because the process may have been idle only for a
-				 * while */
+				/* This is an attempt, because the process may have been idle only
+				 * for a while. */
 				begin_attempt(w, now_ns);
 				w->borne_ns = 0;
 				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
@@ -371,9 +373,9 @@ static double dearness(const struct windows *w)
 	return own > 0 ? fmax(cost / own, 1) : 1;
 }
 
-/* In a gap: is the process so idle that continuous tracing may be tried? For long enough, it must
- * have used so little CPU time that tracing would have cost no more than it may. It must also have
- * no debt in the second account. */
+/* In a gap: is the process so idle that continuous tracing may be tried? It is, if for IDLE_NS it
+ * has used so little CPU time that tracing would have kept the limit, and if it has no debt in the
+ * second account. */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns * dearness(w) >= w->steady * rest(w) * wall_ns)
@@ -479,12 +481,12 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->attempt = false; /* the attempt did not fail: its cost is not the reason for its end */
+	w->attempt = false; /* the attempt did not fail: something else than its cost ends it */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = LONGEST - 1 + random__unit(&w->random);
-	/* The next window needs no random gap, only that its own cost is paid: host.h decides when
-	 * it opens. */
+	/* The next window needs no random gap, because host.h decides when it opens. But the
+	 * window's own cost must be paid. */
 	w->open_at_ns = 0;
 	w->next_ns = now_ns;
 }

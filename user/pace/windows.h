@@ -6,11 +6,11 @@
  *
  * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
  * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
- * no more than the share allowed for continuous tracing (`steady`), tracing is continuous. Else
- * there are windows, and gaps in which the process works off the cost of the windows. Windows may
- * cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt, which is
- * checked several times a second, decides when the next window comes. A prediction cannot, because
- * a process may be busy, idle or stopped at any time.
+ * no more than the share allowed for continuous tracing (`steady`), tracing is continuous.
+ * Otherwise there are windows, and gaps in which the process works off the cost of the windows.
+ * Windows may cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt,
+ * which is checked several times a second, decides when the next window comes. A prediction cannot,
+ * because a process may be busy, idle or stopped at any time.
  *
  * The length of windows is chosen so that a window comes about every second, but this length has
  * limits. With very short windows, most of the time would go into opening and closing, while few
@@ -22,9 +22,9 @@
  *
  * A process may be busier in a window than before it. So a long window is looked at several times,
  * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
- * times shorter than others, so they count for less than they should. Because of that, OVERSPENT is
- * large. So it ends windows in which the process begins to work, not windows in which the process
- * works somewhat more than before.
+ * times shorter than other windows, so busy times count for less than they should. Because of that,
+ * OVERSPENT is large. So only windows in which the process begins to work end early, not windows in
+ * which the process works somewhat more than before.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
@@ -87,8 +87,8 @@
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
  * conditions. First, for a while the process has used so little CPU time that tracing would have
- * cost no more of a core than it may. (Windows have shown what tracing costs for each ns of the
- * process's own CPU time. A Python service that uses a twentieth of a core would use all of one
+ * cost no more of a core than it may cost. (Windows have shown what tracing costs for each ns of
+ * the process's own CPU time. A Python service that uses a twentieth of a core would use all of one
  * while it is traced.) Second, the debt of the second account is not above 0. A process with two
  * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
  * within LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
@@ -122,7 +122,7 @@ enum windows_action {
 
 struct windows {
 	double budget; /* share of CPU time for windows, 0..1; 0: no limit */
-	double steady; /* the same for continuous tracing; no less than `budget` */
+	double steady; /* share of CPU time for continuous tracing; no less than `budget` */
 	double spare;  /* the share of one core that is idle on the machine, 0..1; the caller sets
 		        * it */
 	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller sets it
@@ -142,7 +142,8 @@ struct windows {
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
 	double debt_ns; /* (cost so far) - (budget so far); negative: budget is left */
-	/* continuous: the part of the debt that samples farther apart shall make up for */
+	/* in continuous tracing: the part of the debt that does not count, because samples were put
+	 * farther apart since it arose */
 	double borne_ns;
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the second account: "Idle processes" above */
@@ -183,8 +184,8 @@ void windows__set_period(struct windows *windows, uint64_t period_ns);
 
 /* From now on windows may cost the share `budget`, and continuous tracing the share `steady`. A
  * `steady` below `budget` counts as `budget`. Windows are as long as before, and come more often,
- * or less often, by the ratio of the two budgets. The debt stays the same. Nothing changes where
- * there is no limit. budget: more than 0. */
+ * or less often, by the ratio of the new budget to the old one. The debt stays the same. Nothing
+ * changes where there is no limit. budget: more than 0. */
 void windows__favour(struct windows *windows, double budget, double steady);
 
 /* Call it at next_ns or later, with the totals at now_ns. Returns what is to be done; after it is
@@ -214,8 +215,8 @@ void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, doub
  * totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* Notes that the window that was opened last does not count: for example, the process has ended
- * before its probes had settled. */
+/* Notes that the window that was opened last does not count, for example because the process has
+ * ended before its probes had settled. */
 void windows__withdraw(struct windows *windows);
 
 /* Notes that the felt cost of the process's windows is `felt` times their calibrated cost. felt_ns

@@ -21,9 +21,9 @@ struct cgroup {
 
 /* Finds the cgroup called `path`: "/system.slice/x" as in /proc/PID/cgroup, or the name of the
  * cgroup's directory, "/sys/fs/cgroup/system.slice/x". 0, or negative errno with err set. -EINVAL:
- * the path is not absolute or has a ".." in it; -ENODEV: no cgroup2 file system is mounted here
- * from its root (/proc/self/mountinfo tells where); -ENOENT: there is no such cgroup; -ENOTDIR: the
- * path names something else, such as a cgroup of version 1. */
+ * the path is not absolute or has a ".." in it; -ENODEV: /proc/self/mountinfo shows no mount of the
+ * whole tree of cgroup2; -ENOENT: there is no such cgroup; -ENOTDIR: the path names something else,
+ * such as a cgroup of version 1. */
 int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err);
 
 /* Finds the cgroup of the container with this id. The id has at least 8 characters of

@@ -237,7 +237,7 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 	}
 	freeze.helper = fork__blocked();
 	if (!freeze.helper) {
-		close(to[1]); /* else the helper would not see when memtrace closes the pipe */
+		close(to[1]); /* otherwise the helper would not see when memtrace closes the pipe */
 		close(from[0]);
 		help(&h, parent, to[0], from[1]);
 	}

@@ -28,7 +28,7 @@
 #include "proc/process.h"
 
 /* bytes: 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text
- * is taken for an attempt to use up memtrace's memory. */
+ * counts as an attempt to use up memtrace's memory. */
 #define MAPS_TEXT_MAX (512u << 20)
 
 static const char deleted_suffix[] = " (deleted)";

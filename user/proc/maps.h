@@ -59,14 +59,15 @@ int maps__copy(const struct maps *maps, struct maps *ret_maps);
 
 void maps__free(struct maps *maps);
 
-/* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
- * else by its path below /proc/PID/root, else by its path. A file whose device and inode are not
- * the entry's is not returned. Only a regular file is opened. A descriptor, or negative errno.
- * -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular file;
- * -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the result is a
- * descriptor of a copy in memory. The copy is of memtrace's own vdso, because all 64-bit processes
- * have the same vdso. (-ENOENT when the entry's size differs.) For a file of FUSE, the result is a
- * descriptor of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
+/* Opens the very file behind a mapping, read-only and close-on-exec. Tries /proc/PID/map_files
+ * first, then the file's path below /proc/PID/root, then its path. A file whose device and inode
+ * are not the entry's is not returned. Only a regular file is opened. A descriptor, or negative
+ * errno. -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular
+ * file; -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the
+ * result is a descriptor of a copy in memory. The copy is of memtrace's own vdso, because all
+ * 64-bit processes have the same vdso. (-ENOENT when the entry's size differs.) For a file of FUSE,
+ * the result is a descriptor of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does
+ * not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor by which the kernel can place a

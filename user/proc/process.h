@@ -58,7 +58,7 @@ pid_t process__living_thread(pid_t pid);
 int process__open(pid_t pid, const char *name, int flags);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If
- * fn returns something other than 0, stops and returns that. Otherwise returns 0, or negative
+ * fn returns a value other than 0, stops and returns that value. Otherwise returns 0, or negative
  * errno. When fn is called, the process may have ended, and another process may have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
@@ -109,7 +109,7 @@ struct perf_map_place {
 	uid_t owner; /* effective user of the process */
 };
 
-/* Finds the place for pid. 0; -ESRCH no such process; other negative errno. */
+/* Finds the place for pid. 0; -ESRCH: there is no such process; other negative errno. */
 int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
 
 /* Opens the file at this place (symbolize/perf_map.h reads it). The file is as hostile as its

@@ -20,9 +20,9 @@ struct run_time {
 };
 
 /* Gives all of a process's threads a perf event. memtrace's first call, for any process, takes some
- * hundredths of a second, or tenths where many threads wait for a CPU. 0; -E2BIG: more threads than
- * RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use, and is all
- * zero after a call that failed. */
+ * hundredths of a second, or tenths of a second where many threads wait for a CPU. 0; -E2BIG: more
+ * threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use,
+ * and is all zero after a call that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
 /* Begins to measure. If no thread has run since the events were opened, or the events cannot be
  * read, closes them instead. */

@@ -11,7 +11,7 @@
 
 struct smaps_entry {
 	struct map_entry map; /* its path is valid until the callback returns */
-	/* Bytes, none of them more than the mapping has: */
+	/* Bytes; no number is larger than the mapping: */
 	uint64_t rss;	    /* resident bytes; shared pages count in full */
 	uint64_t anonymous; /* resident bytes in pages that belong to no file */
 	uint64_t huge;	    /* anonymous bytes in transparent huge pages */
