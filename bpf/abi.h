@@ -89,12 +89,6 @@ static inline int abi_role__frees(__u8 role)
 	return role >= ROLE_FREE;
 }
 
-/* Is it the role of a place inside code, at which a new block is already there? */
-static inline int abi_role__is_told(__u8 role)
-{
-	return role == ROLE_TAKEN || role == ROLE_MARK_ALLOC;
-}
-
 /* Is it the role of a marker, where the target reports its own samples? */
 static inline int abi_role__is_marker(__u8 role)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Records which memory becomes resident, without a probe in the code of any process. A page of
  * anonymous memory becomes resident by a page fault, when it is first written to. Each such fault
- * counts as an allocation of a page at that address, and is sampled like other allocations. If a
- * page was given back to the kernel, this shows when the page faults again, or at the end in the
- * page map. The page map also tells files' pages from anonymous ones. (bpf_find_vma() could tell
- * them apart here. It is not called because interrupts are off: vma.bpf.h.) */
+ * counts as an allocation of a page at that address, and is sampled like other allocations.
+ * memtrace learns that a page was given back to the kernel when the page faults again, or at the
+ * end of the run from the page map. The page map also tells files' pages from anonymous ones.
+ * (bpf_find_vma() could tell them apart here, too. But interrupts are off here, so it must not be
+ * called: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -27,8 +28,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
 		return;
-	/* While page faults are disabled, somebody, such as a tracer, only tries the access. Such a
-	 * fault brings no page. */
+	/* If page faults are disabled, somebody, such as a tracer, only tries the access. Then the
+	 * fault makes no page resident. */
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);
@@ -40,8 +41,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 	if (!sample_take(cpu, PAGE_BYTES, process->interval))
 		return;
 	from = (struct stack_from){
-		.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = 1};
-	if (take_stack(&from, &block.stack))
+		.pc = regs->ip + 1, .sp = regs->sp, .bp = regs->bp, .irqs_off = true};
+	if (take_stack(&from, cpu, process, &block.stack))
 		return;
 	block.interval = process->interval;
 	block.birth_ns = bpf_ktime_get_ns();

@@ -117,11 +117,11 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 /* Takes a stack and measures the time for this. The time depends on the stack's depth, and is a
  * part of the reported cost. */
 static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,
-				      struct abi_stack_key *key)
+				      const struct abi_process *process, struct abi_stack_key *key)
 {
 	struct abi_process_cpu *machine = machine_cpu();
 	__u64 begin = bpf_ktime_get_ns(), ns;
-	int rc = take_stack(from, key);
+	int rc = take_stack(from, cpu, process, key);
 
 	ns = bpf_ktime_get_ns() - begin;
 	ns = ns < STACK_MOST_NS ? ns : STACK_MOST_NS;
@@ -273,14 +273,15 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 				  const struct abi_func *fn, struct sample *sample)
 {
 	struct stack_from from = stack_from_entry(ctx, fn->delta);
+	struct abi_process *process = process_current();
 
-	if (abi_role__is_told(fn->role)) {
-		from.entry = 0;
+	if (fn->role == ROLE_TAKEN || fn->role == ROLE_MARK_ALLOC) {
+		from.entry = false;
 		from.pc = PT_REGS_IP(ctx) + 1; /* the first frame is the instruction itself */
 	}
 
 	others_look(cpu);
-	sample->taken = !take_timed(&from, cpu, &sample->stack);
+	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
 	if (sample->taken && any_pools && !fn->wraps && is_in_pool_call(ctx, &sample->stack)) {
 		sample->taken = 0;
 		count(&cpu->inner, 1);
@@ -599,6 +600,58 @@ int heap_exit(struct pt_regs *ctx)
 	return 0;
 }
 
+/* Records the sampled block at addr, which was taken from a pool or reported by a marker. */
+static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size, __u64 interval,
+			    const struct sample *sample)
+{
+	struct abi_process *process = process_current();
+	struct abi_live block = {};
+
+	if (!process || !sample->taken)
+		return 0;
+	block.size = size;
+	block.interval = interval;
+	block.birth_ns = bpf_ktime_get_ns();
+	block.stack = sample->stack;
+	block.tid = (__u32)bpf_get_current_pid_tgid();
+	live_remember(cpu, process, addr, &block);
+	note_thread(cpu, process->id, block.tid);
+	return 0;
+}
+
+/* For a probe inside code that takes a block from one of pymalloc's pools. The pool's header tells
+ * its size class (user/elf/pymalloc.h), which the target may have falsified. */
+#define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
+#define PYMALLOC_CLASSES 32
+
+SEC("uprobe")
+int heap_taken(struct pt_regs *ctx)
+{
+	struct sample sample = {};
+	struct abi_process_cpu *cpu;
+	struct caller caller;
+	struct abi_func *fn;
+	__u64 header, size;
+	bool known;
+
+	NO_PRIVATE_STACK(ctx, no_programs);
+	cpu = begin(ctx, &fn, &caller);
+	if (!cpu)
+		return 0;
+	known = !read_user_u64(&header, argument(ctx, fn->pool_arg) + PYMALLOC_HEADER) &&
+		header >> 32 < PYMALLOC_CLASSES;
+	size = known ? 16 * ((header >> 32) + 1) : 16;
+	if (!sample_take(cpu, size, caller.interval))
+		return 0;
+	if (!known) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return 0;
+	}
+	take_sample(ctx, cpu, fn, &sample);
+	taken(cpu, argument(ctx, fn->ptr_arg), size, caller.interval, &sample);
+	return 0;
+}
+
 SEC("uprobe")
 int heap_free(struct pt_regs *ctx)
 {
@@ -667,103 +720,35 @@ static __noinline int read_place(struct pt_regs *ctx, const struct abi_place *pl
 	return 0;
 }
 
-/* What a place in the target's code tells of a block: its address, its size and the interval that
- * it is sampled at. */
-struct told {
-	__u64 addr, size, interval;
-};
-
-/* Tells of a block that was taken from one of pymalloc's pools. The pool's header has its size
- * class (user/elf/pymalloc.h), which the target may have falsified. Returns true if the block is a
- * sample. */
-#define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
-#define PYMALLOC_CLASSES 32
-
-static __always_inline bool told_by_pool(struct pt_regs *ctx, struct abi_process_cpu *cpu,
-					 const struct abi_func *fn, struct told *told)
-{
-	__u64 header;
-	bool known = !read_user_u64(&header, argument(ctx, fn->pool_arg) + PYMALLOC_HEADER) &&
-		     header >> 32 < PYMALLOC_CLASSES;
-
-	told->addr = argument(ctx, fn->ptr_arg);
-	told->size = known ? 16 * ((header >> 32) + 1) : 16;
-	if (!sample_take(cpu, told->size, told->interval))
-		return false;
-	if (!known)
-		lose(cpu, LOST_RESULT_FAULT);
-	return known;
-}
-
-/* Tells of a block that the target reports by a marker. Returns true if the block is a sample. */
-static __always_inline bool told_by_marker(struct pt_regs *ctx, struct abi_process_cpu *cpu,
-					   const struct abi_func *fn, struct told *told)
-{
-	const struct abi_marker *marker = &markers[within(fn->marker, ABI_MAX_MARKERS)];
-	__u64 weighted = 0, own = told->interval;
-
-	/* only samples are seen: how many blocks were allocated is not known */
-	count(&cpu->no_births, 1);
-	if (read_place(ctx, &marker->ptr, &told->addr) ||
-	    read_place(ctx, &marker->size, &told->size) ||
-	    read_place(ctx, &marker->weighted, &weighted)) {
-		lose(cpu, LOST_RESULT_FAULT);
-		return false;
-	}
-	if (!told->addr || told->size >> 62 ||
-	    !marker_keep(told->size, weighted, own, &told->interval))
-		return false;
-	if (told->interval > own && told->interval > cpu->marked_interval &&
-	    marker_tells(told->size, told->interval))
-		cpu->marked_interval = told->interval;
-	return true;
-}
-
-/* Records a sampled block that the target's code has told of. */
-static __noinline int remember_told(struct abi_process_cpu *cpu, const struct told *told,
-				    const struct sample *sample)
-{
-	struct abi_process *process = process_current();
-	struct abi_live block = {};
-
-	if (!process || !sample->taken)
-		return 0;
-	block.size = told->size;
-	block.interval = told->interval;
-	block.birth_ns = bpf_ktime_get_ns();
-	block.stack = sample->stack;
-	block.tid = (__u32)bpf_get_current_pid_tgid();
-	live_remember(cpu, process, told->addr, &block);
-	note_thread(cpu, process->id, block.tid);
-	return 0;
-}
-
-/* Runs inside code that takes a block from one of pymalloc's pools, and at markers of new blocks.
- * One program serves both, because the kernel takes milliseconds to check a program that walks
- * stacks. */
 SEC("uprobe")
-int heap_told(struct pt_regs *ctx)
+int heap_mark_alloc(struct pt_regs *ctx)
 {
+	__u64 addr = 0, size = 0, weighted = 0, interval;
+	const struct abi_marker *marker;
 	struct sample sample = {};
 	struct abi_process_cpu *cpu;
-	struct told told = {};
 	struct caller caller;
 	struct abi_func *fn;
-	bool sampled;
 
 	NO_PRIVATE_STACK(ctx, no_programs);
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
-	told.interval = caller.interval;
-	if (fn->role == ROLE_TAKEN)
-		sampled = told_by_pool(ctx, cpu, fn, &told);
-	else
-		sampled = told_by_marker(ctx, cpu, fn, &told);
-	if (!sampled)
+	/* only samples are seen: how many blocks were allocated is not known */
+	count(&cpu->no_births, 1);
+	marker = &markers[within(fn->marker, ABI_MAX_MARKERS)];
+	if (read_place(ctx, &marker->ptr, &addr) || read_place(ctx, &marker->size, &size) ||
+	    read_place(ctx, &marker->weighted, &weighted)) {
+		lose(cpu, LOST_RESULT_FAULT);
 		return 0;
+	}
+	if (!addr || size >> 62 || !marker_keep(size, weighted, caller.interval, &interval))
+		return 0;
+	if (interval > caller.interval && interval > cpu->marked_interval &&
+	    marker_tells(size, interval))
+		cpu->marked_interval = interval;
 	take_sample(ctx, cpu, fn, &sample);
-	remember_told(cpu, &told, &sample);
+	taken(cpu, addr, size, interval, &sample);
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Memory that processes take from the kernel themselves, by mmap, munmap, mremap and brk. Each call
  * that changed something is reported to user space, which keeps the map of the regions. Calls are
- * seen in one of two places. Probes on libc's functions cost other processes nothing. The
- * tracepoints of system calls also show calls that do not go through libc. */
+ * seen in one of two places: at libc's functions or at the system calls. Probes on libc's functions
+ * cost other processes nothing. The tracepoints of system calls also show calls that do not go
+ * through libc. */
 #include "maps.bpf.h"
 #include "own_stack.bpf.h"
 #include "process.bpf.h"
@@ -15,9 +16,9 @@
 
 #define THREAD_COMPAT 2 /* TS_COMPAT of asm/thread_info.h: a 32-bit system call is under way */
 
-/* Did the call fail? A system call answers -ERRNO. libc's function answers MAP_FAILED, or -1 as an
- * int: then the upper half of the register says nothing. The system call brk answers with the break
- * that is in force. */
+/* Did the call fail? A failed system call returns -ERRNO, except brk, which returns the break that
+ * is in force. Of libc's functions, mmap and mremap return MAP_FAILED, and munmap and brk return -1
+ * as an int. An int leaves the upper half of the register undefined. */
 static __always_inline bool has_failed(const struct abi_region_call *call, __u64 result,
 				       bool syscall)
 {
@@ -61,7 +62,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	 * has an effect all the same, and is reported. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
-		if (take_stack(from, &call->stack))
+		if (take_stack(from, cpu, process, &call->stack))
 			call->stack.lo = call->stack.hi = 0;
 		count(&cpu->region_stack_ns, bpf_ktime_get_ns() - call->entry_ns);
 	}
@@ -178,7 +179,7 @@ static __always_inline bool is_region_call(long nr)
 	return nr == NR_MMAP || nr == NR_MUNMAP || nr == NR_BRK || nr == NR_MREMAP;
 }
 
-/* Is the system call a 32-bit one? Among 32-bit calls, the same number means another call. */
+/* Is the system call a 32-bit one? Then its number means another call. */
 static __always_inline bool is_compat(void)
 {
 	return bpf_get_current_task_btf()->thread_info.status & THREAD_COMPAT;

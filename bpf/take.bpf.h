@@ -4,7 +4,6 @@
 #define MEMTRACE_BPF_TAKE_BPF_H
 
 #include "maps.bpf.h"
-#include "process.bpf.h"
 #include "python.bpf.h"
 #include "stack.bpf.h"
 #include "tables.bpf.h"
@@ -13,9 +12,9 @@
 /* Where a stack begins. */
 struct stack_from {
 	__u64 pc, sp, bp;
-	__u32 irqs_off; /* 1: the kernel must not be asked for mappings: vma.bpf.h says why */
-	__u32 entry;	/* 1: pc is a function's entry, and sp points to its return address;
-			 * 0: the thread is about to execute the instruction at pc */
+	bool irqs_off; /* the kernel must not be asked for mappings: vma.bpf.h says why */
+	bool entry;    /* true: pc is a function's entry, and sp points to its return address;
+		     * false: the thread is about to execute the instruction at pc */
 };
 
 /* Returns where the walk of a stack begins, for a probe that stands `delta` bytes after a
@@ -26,7 +25,7 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 		.pc = PT_REGS_IP(ctx) - delta,
 		.sp = PT_REGS_SP(ctx),
 		.bp = PT_REGS_FP(ctx),
-		.entry = 1,
+		.entry = true,
 	};
 }
 
@@ -62,22 +61,18 @@ static long walk_frame_pointer(__u32 i, struct walk *walk)
 	return stack_frame_pointer_step(walk->unwind);
 }
 
-/* Walks a stack of the running thread and records it in the store. Returns 0, or -1 if there is no
- * stack (counted); then the sample must be dropped. */
-CHECKED_ONCE int take_stack(const struct stack_from *from, struct abi_stack_key *key)
+/* Walks a stack and records it in the store. Returns 0, or -1 if there is no stack (counted); then
+ * the sample must be dropped. */
+static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
+				      const struct abi_process *process, struct abi_stack_key *key)
 {
 	__u64 seed[2] = {config.hash_seed[0], config.hash_seed[1]};
-	struct abi_process *process = process_current();
 	struct scratch *scratch = NULL;
-	struct abi_process_cpu *cpu;
 	struct unwind *unwind;
 	struct walk walk;
 	int result = -1;
 	__u32 i;
 
-	cpu = process ? process_cpu(process->id) : NULL;
-	if (!from || !key || !cpu)
-		return -1;
 	/* Tasks on one CPU preempt each other even inside these programs. So a CPU needs several
 	 * buffers. */
 	for (i = 0; i < ABI_SCRATCH_EXACT; i++) {

@@ -175,7 +175,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_return, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
-		bpf_program__set_expected_attach_type(skel->progs.heap_told, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_taken, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_mark_alloc, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_mark_free, multi);
 	}
 	rc = memtrace_bpf__load(skel);

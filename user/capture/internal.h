@@ -39,9 +39,9 @@ struct capture_offset_list {
 };
 
 struct capture_offsets {
-	struct capture_offset_list alloc, free;	    /* entries of functions */
-	struct capture_offset_list told;	    /* inside functions: abi_role__is_told() */
-	struct capture_offset_list mark_free;	    /* markers of freed blocks */
+	struct capture_offset_list alloc, free;		  /* entries of functions */
+	struct capture_offset_list taken;		  /* inside functions: ROLE_TAKEN */
+	struct capture_offset_list mark_alloc, mark_free; /* markers */
 	struct capture_offset_list throwing, exits; /* entries and ret instructions of functions
 						     * that may throw */
 };

@@ -157,12 +157,14 @@ static int attach_points(void *arg)
 	const struct placement ret = {skel->progs.heap_return, PROBE_MULTI, true};
 	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
 	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
-	const struct placement told = {skel->progs.heap_told, PROBE_MULTI, false};
+	const struct placement taken = {skel->progs.heap_taken, PROBE_MULTI, false};
+	const struct placement mark_alloc = {skel->progs.heap_mark_alloc, PROBE_MULTI, false};
 	const struct placement mark_free = {skel->progs.heap_mark_free, PROBE_MULTI, false};
 	const struct group groups[] = {
 		{{freeing}, 1, &o->free},
 		{{mark_free}, 1, &o->mark_free},
-		{{told}, 1, &o->told},
+		{{mark_alloc}, 1, &o->mark_alloc},
+		{{taken}, 1, &o->taken},
 		{{exit}, 1, &o->exits},
 		{{entry}, 1, &o->throwing},
 		a->c->kind == PROBE_SESSION ? (struct group){{session}, 1, &o->alloc}
@@ -425,9 +427,10 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 		    find_refusal(c, a, point, pid))
 			continue;
 		throwing = throwing || point->func.exits;
-		add_offset(abi_role__is_told(point->func.role)	    ? &ret->offsets.told
+		add_offset(point->func.role == ROLE_MARK_ALLOC	    ? &ret->offsets.mark_alloc
 			   : point->func.role == ROLE_MARK_FREE	    ? &ret->offsets.mark_free
 			   : abi_role__frees(point->func.role)	    ? &ret->offsets.free
+			   : point->func.role == ROLE_TAKEN	    ? &ret->offsets.taken
 			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
 								    : &ret->offsets.alloc,
 			   point->place.off, (uint64_t)index, point,

@@ -195,7 +195,8 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 }
 
 /* Does the process have no anonymous page at the address (any more)? Bits of the page's word in
- * /proc/PID/pagemap: 63, it is present; 62, in swap; 61, it is a file's or shared. */
+ * /proc/PID/pagemap: 63: the page is present; 62: it is in swap; 61: it belongs to a file, or is
+ * shared. */
 static bool page_gone(int pagemap_fd, uint64_t addr)
 {
 	uint64_t word;
@@ -246,12 +247,12 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		p->sites[s->site_of[site]]
 			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
 	}
-	/* Adds to the blocks that the kernel side has dropped and counted itself. */
+	/* Adds this number to the number of blocks that the kernel side itself has dropped. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
 }
 
-/* Adds who freed whose memory. Not called for a process that is traced in windows, because windows
- * see few of the frees. */
+/* Adds which threads freed the memory of which threads. Not called for a process that is traced in
+ * windows, because windows see few of the frees. */
 static int add_transfers(const struct build *b, struct profile *p)
 {
 	const struct abi_transfer_key *keys = b->drain->transfers.keys;
@@ -332,7 +333,8 @@ static int add_probes(const struct build *b, struct profile *p)
 			/* a probe on a function that frees arms no return probe */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						(abi_role__frees(point->func.role) ||
-						 abi_role__is_told(point->func.role))
+						 point->func.role == ROLE_TAKEN ||
+						 point->func.role == ROLE_MARK_ALLOC)
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,
@@ -352,8 +354,8 @@ uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	/* a target without a list of its own allocators: the probes are for all processes, so they
-	 * are in the new program, too */
+	/* if the target has no list of its own allocators, the probes are for all processes, so
+	 * they are in the new program, too */
 	if (!t->exec_ns || !t->allocators)
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
