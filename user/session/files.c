@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's
  * blocks on the disk and its file system mounted. The kernel's tables have room for a limited
- * number of probed functions. So a file is closed, and its probes are taken out, when no process
- * that is still to be reported maps it. */
+ * number of probed functions. So memtrace closes a file, and takes its probes out, when the file is
+ * mapped by no process that memtrace still has to report. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,9 +28,8 @@ const char *files__not_traced(struct session *s, const struct target *t)
 			continue;
 		mark = binaries__mark(s->binaries, &e->file);
 		/* a file with an unknown malloc may have probes by --alloc */
-		unknown = unknown ||
-			  (mark && *mark == FILE_UNKNOWN &&
-			   !capture__probes_file(s->capture, &e->file, NULL));
+		unknown = unknown || (mark && *mark == FILE_UNKNOWN &&
+				      !capture__probes_file(s->capture, &e->file, NULL));
 		new = new || !mark || *mark == FILE_NEW;
 		refused = refused || (mark && *mark == FILE_REFUSED);
 		probed = probed || capture__probes_file(s->capture, &e->file, NULL);
@@ -81,8 +80,8 @@ void files__let_go(struct session *s)
 	s->files_next_ns = now + LOOK_EVERY_NS;
 	for (size_t i = 0; i < s->n_targets; i++)
 		use_all(s, &s->targets[i]->maps);
-	/* the probes in memtrace's own C library are for processes that are still to come:
-	 * targets__probe_own_libc() */
+	/* memtrace's own files count as used: the probes in its C library are for processes that
+	 * are still to come (targets__probe_own_libc()) */
 	if (!maps__read(getpid(), &own))
 		use_all(s, &own);
 	maps__free(&own);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a process held at the times of its snapshots, as a whole, by stack and by thread pool. These
  * figures show how the process grew recently, and when that growth began. A profile's own growth
- * covers the whole run, which finds slow leaks. But if a process was quiet for a week, a leak that
- * begins now changes the growth over the whole run too little for days. This code reads no clock
- * and no files. */
+ * covers the whole run, which finds slow leaks. But if a process was quiet for a week, and a leak
+ * begins now, the growth over the whole run hardly changes for days. This code reads no clock and
+ * no files. */
 #ifndef MEMTRACE_WEB_HISTORY_H
 #define MEMTRACE_WEB_HISTORY_H
 
@@ -39,12 +39,12 @@ double moment__bytes(const struct moment *moment, uint64_t id);
  * at this moment and at all later ones. Two neighbouring moments make a segment. moments: the
  * oldest first. quantum: as for growth__estimate(). All NaN: too few moments.
  *
- * If a leak began in the middle of these moments, the segments differ. So the growth is not sure
- * before the leak fills most segments. Therefore growth is also judged over only the last
+ * If a leak began in the middle of these moments, the segments differ. So the growth is not certain
+ * until the leak fills most segments. Therefore growth is also judged over only the last
  * HISTORY_SHORT and only the last HISTORY_SHORTEST moments. The span with the highest lower end
  * counts if that end is above 0. Growth is judged again and again, and the lower ends of all spans
- * together should be too high only about once in HISTORY_ONE_IN times. For errors to be so rare, the
- * interval has to be wider than a 95 % interval. Student's distribution tells by how much.
+ * together should be too high only about once in HISTORY_ONE_IN times. For errors to be so rare,
+ * the interval has to be wider than a 95 % interval. Student's distribution tells by how much.
  * *ret_seconds (may be NULL): the length of the span. */
 #define HISTORY_SHORT	 12
 #define HISTORY_SHORTEST 8
@@ -60,11 +60,11 @@ struct onset {
 };
 
 /* Fits by least squares a line that is level up to a time and rises from then on. HISTORY_STEPS
- * times between each two moments are tried. The interval consists of the times for which the sum of
- * squares is at most 1 + F / (n - 3) times the least sum. Here n is the number of moments, and F
- * the 0.95 quantile of F(1, n - 3). This is the usual confidence region of nonlinear regression
- * (Seber and Wild, Nonlinear Regression, section 5.3). false: too few moments, or the line does not
- * rise. */
+ * points in time between each two moments are tried. The interval consists of the points for which
+ * the sum of squares is at most 1 + F / (n - 3) times the least sum. Here n is the number of
+ * moments, and F the 0.95 quantile of F(1, n - 3). This is the usual confidence region of nonlinear
+ * regression (Seber and Wild, Nonlinear Regression, section 5.3). false: too few moments, or the
+ * line does not rise. */
 #define HISTORY_STEPS 8
 bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, struct onset *ret);
 
