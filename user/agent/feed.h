@@ -23,21 +23,20 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a file in memory. */
 	FEED_PROFILE = 1,
-	/* A round is over: FEED_PROFILE, FEED_SAME or FEED_INACTIVE of every process has been sent.
-	 */
+	/* A round is over: FEED_PROFILE, FEED_SAME or FEED_INACTIVE was sent for each process. */
 	FEED_ROUND,
 	FEED_ASK,	 /* from the server: it wants a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
-	FEED_SAME,	 /* a process has done nothing: the process's last profile is still right */
-	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
+	FEED_SAME,	 /* a process has done nothing, so its last profile is still right */
+	FEED_INACTIVE,	 /* a process is not traced, because the server asked for that */
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced */
 	FEED_ACTIVATE,	 /* from the server: the process pid is to be traced again */
 	FEED_FAVOUR,	 /* from the server: the process pid grows, and is to have more windows */
 };
 
-/* The text of FEED_PUSH. It has lines "pyroscope URL", "pyroscope-rpc URL" and "otlp URL", each of
- * which names a receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label
- * NAME=VALUE", for all receivers. The largest numbers of receivers and labels: */
+/* The text of FEED_PUSH consists of lines. "pyroscope URL", "pyroscope-rpc URL" or "otlp URL" names
+ * a receiver. "tenant NAME" and "token TOKEN" are for the receiver named last, "label NAME=VALUE"
+ * is for all receivers. The largest numbers of receivers and labels: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 
@@ -57,7 +56,7 @@ struct feed_message {
 	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, whether in place now or
 				* not */
 	double round_s;	       /* FEED_ROUND: seconds that it took to make the round's profiles */
-	double every_s;	       /* FEED_ROUND: seconds from this round's start to that of the next */
+	double every_s;	       /* FEED_ROUND: seconds from this round's start to the next one's */
 	/* FEED_ROUND: numbers of profiles of killed processes so far. n_spooled: written to the
 	 * spool; n_spool_lost: lost, because they could not be written; n_spool_removed: deleted,
 	 * to make room for newer ones */
@@ -76,7 +75,7 @@ struct feed_message {
 	uint32_t n_favoured, most_favoured;
 	uint64_t n_favours, n_favours_refused;
 	struct container container; /* FEED_PROFILE: the process's container */
-	/* FEED_INACTIVE: why the process could not be traced again; "": that was not tried */
+	/* FEED_INACTIVE: why tracing the process again failed; "": nobody has tried it */
 	char why[96];
 };
 

@@ -12,7 +12,8 @@
 #define GUARD_TOKEN_MOST  4096	    /* characters */
 #define GUARD_PEM_MOST	  (1 << 16) /* bytes of a file */
 
-/* The texts are owned; NULL: not asked for. There are both cert and key (PEM), or neither. */
+/* The struct owns the texts; NULL: not asked for. Either both cert and key (PEM) are there, or
+ * neither. */
 struct guard {
 	char *token, *cert, *key;
 };

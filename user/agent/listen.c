@@ -19,7 +19,7 @@
 #define BACKLOG	    128
 #define UNIX_PREFIX "unix:"
 
-/* Splits "host:port", "port" or ":port". false: the text is none of them. */
+/* Splits "host:port", "port" or ":port". false: the text has none of these forms. */
 static bool split(const char *address, char host[256], char port[16])
 {
 	const char *colon = strrchr(address, ':'), *number = colon ? colon + 1 : address;
@@ -105,7 +105,7 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	if (!connect(probe, (const struct sockaddr *)address, sizeof(*address)))
 		return -EADDRINUSE;
 	if (errno != ECONNREFUSED)
-		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: its backlog is full */
+		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: full backlog, so in use */
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 

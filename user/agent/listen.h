@@ -16,11 +16,11 @@
 struct listen_address {
 	struct sockaddr_storage address; /* of a TCP socket */
 	socklen_t len;
-	const char *path;	 /* of a unix socket, a part of the text; NULL: it is TCP */
+	const char *path;	 /* of a unix socket: a part of the text; NULL: TCP */
 	bool is_for_other_hosts; /* other hosts reach it */
 };
 
-/* Parses an address: "127.0.0.1:9178", "[::]:9178", ":9178" (of 127.0.0.1), "9178" or
+/* Parses an address: "127.0.0.1:9178", "[::]:9178", ":9178" (on 127.0.0.1), "9178" or
  * "unix:/run/memtrace/socket". 0, or -EINVAL with err. */
 int listen_address__parse(const char *text, struct listen_address *ret, struct error *err);
 
@@ -34,7 +34,7 @@ struct listener {
 
 /* Listens on an address. A unix socket is for its owner and group (mode 0660). The new socket
  * replaces a unix socket on which nobody listens any more, but no other file of that name. text:
- * the address, which lives as long as the listener. 0, or negative errno with err. */
+ * the address; the caller keeps it until listener__close(). 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
 /* Checks whether a process could listen on the address once the process that listens on the

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "encode/encode.h"
 
-#define ROOM_BYTES (4 << 20) /* some thousand messages: a round of as many processes */
+#define ROOM_BYTES (4 << 20) /* some thousand messages: a round with some thousand processes */
 
 int packet__pair(int ret[2])
 {
@@ -21,7 +21,7 @@ int packet__pair(int ret[2])
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret))
 		return -errno;
-	/* beyond the machine's usual limit, if this is permitted */
+	/* makes the buffer larger than the machine's usual limit, if this is permitted */
 	if (setsockopt(ret[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)))
 		setsockopt(ret[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	return 0;
@@ -72,7 +72,7 @@ int packet__receive(int fd, void *bytes, size_t size, int *ret_memory)
 
 	*ret_memory = -1;
 	/* ECONNRESET is reported once, if the other side ended before it had read all packets from
-	 * here. Packets from the other side may still wait to be read. */
+	 * this side. Packets from the other side may still wait to be read. */
 	do
 		n = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));

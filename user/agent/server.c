@@ -112,7 +112,7 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 
 int server__check_guard(struct server *s, struct error *err)
 {
-	/* there is no feed: the guard stands in its place */
+	/* this check needs no feed: the guard's descriptor fills the feed's place, too */
 	const int fds[] = {s->guard, s->guard};
 	pid_t parent = getpid(), pid = sandbox__fork();
 	int status;

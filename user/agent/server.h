@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tracer's side of the server. The server is a process that has no privileges, speaks HTTP and
- * keeps the profiles (user/web). When it ends, it is started again, and then has only the profiles
- * that come from then on. */
+ * keeps the profiles (user/web). When the server ends, it is started again. The new server has only
+ * the profiles that come after its start. */
 #ifndef MEMTRACE_AGENT_SERVER_H
 #define MEMTRACE_AGENT_SERVER_H
 
@@ -50,14 +50,14 @@ struct server {
 	/* bytes of the feed that the server had not read at the last check, as the kernel counts
 	 * them */
 	int unread;
-	/* the most bytes of profiles that may be unread: all that were sent since the server had
-	 * last read everything */
+	/* upper limit of the bytes of unread profiles: all bytes sent since the server had last
+	 * read everything */
 	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
 };
 
-/* Makes the server listen on this address, too (agent/listen.h). address lives as long as the
- * server. 0, or negative errno with err. */
+/* Makes the server listen on this address, too (agent/listen.h). The caller keeps address until
+ * server__end(). 0, or negative errno with err. */
 int server__listen(struct server *server, const char *address, struct error *err);
 
 /* Fills in *server, and finds the server's program: beside the program that runs now, or in
@@ -72,13 +72,13 @@ int server__guard(struct server *server, const struct guard *guard, struct error
  * without privileges. 0, or negative errno with err. */
 int server__check_guard(struct server *server, struct error *err);
 
-/* Starts the server, if it does not run and may be started again already. 0, or negative errno with
- * err. */
+/* Starts the server if it does not run, and if the wait before its restart is over. 0, or negative
+ * errno with err. */
 int server__start(struct server *server, struct error *err);
 
 /* Sends a profile, whose figures were read after taken_ns (by the wall clock). A profile that the
- * server does not take in time is dropped and counted. 0, or negative errno if the failure is not
- * the server's. */
+ * server does not take in time is dropped and counted. 0, also if the server fails; negative errno
+ * for any other failure. */
 int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
 /* Tells the server that the process's last profile is still right. Returns as

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes profiles into a directory: those of processes that were killed. The tracer keeps the limit
- * of overhead and must not wait for a disk. So another process, mt-spool, writes them. It has no
- * capabilities and none of the tracer's descriptors. It continues until all is written, even if the
- * tracer ends first. */
+/* Writes profiles of processes that were killed or crashed into a directory. The tracer keeps the
+ * limit of overhead and must not wait for a disk. So another process, mt-spool, writes them. It has
+ * no capabilities and none of the tracer's descriptors. It continues until all is written, even if
+ * the tracer ends first. */
 #ifndef MEMTRACE_AGENT_SPOOL_H
 #define MEMTRACE_AGENT_SPOOL_H
 
@@ -40,7 +40,7 @@ struct spool {
  * copies of their descriptors, and these would keep the probes in place. 0, or negative errno with
  * err: the directory cannot be written, or the like. Takes two seconds at most. If the directory's
  * file system has not answered by then, is_slow is set, profiles wait, and spool__report() tells
- * when it has answered. */
+ * when the file system has answered. */
 int spool__open(struct spool *spool, const char *dir, struct error *err);
 
 /* Checks whether spool__open() would accept the directory. Changes nothing there. 0, also if the

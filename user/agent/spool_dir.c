@@ -161,7 +161,7 @@ int spool_dir__write(int dir_fd, const char *name, int memory)
 		unlinkat(dir_fd, hidden, 0);
 		return rc;
 	}
-	/* makes the file's name last, too; some file systems cannot do this, so errors are
+	/* writes the file's name to the disk, too; some file systems cannot do this, so errors are
 	 * ignored */
 	fsync(dir_fd);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The directory of the spool: a file for each profile. The file's name begins with the time of the
- * profile. Files of other names are left alone. */
+ * profile. Files with other names are left alone. */
 #ifndef MEMTRACE_AGENT_SPOOL_DIR_H
 #define MEMTRACE_AGENT_SPOOL_DIR_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CPython in another process: where its interpreter is, and what its code objects are called. All
  * that is read from that process may be forged. So each read has a deadline (proc/memory.h), and
- * each length has a limit. An object counts as a code object only if it has their type. */
+ * each length has a limit. An object counts as a code object only if its type is PyCode_Type. */
 #ifndef MEMTRACE_PYTHON_PYTHON_H
 #define MEMTRACE_PYTHON_PYTHON_H
 
@@ -34,8 +34,8 @@ struct python_member {
 struct python_layout {
 	uint32_t version; /* major << 8 | minor */
 	/* Before 3.11 no variable tells the version, and frames are objects. So the sizes and
-	 * fields below tell this layout from those of other versions. runtime_bytes 0: the version
-	 * is 3.11 or later. */
+	 * fields below distinguish this layout from those of other versions. runtime_bytes 0: the
+	 * version is 3.11 or later. */
 	uint16_t runtime_bytes, frame_size, code_size;
 	struct python_member frame_members[PYTHON_MEMBERS], code_members[PYTHON_MEMBERS];
 	/* in _PyRuntime; current 0: the version has no such member */
@@ -95,8 +95,8 @@ int python_files__new(const struct binaries *binaries, struct python_files **ret
 void python_files__free(struct python_files *files);
 
 /* Looks for CPython 3.9 to 3.13 in the process: in files whose names begin with python or
- * libpython. 0; -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11, but
- * the loader has not filled in its pointers yet; other negative errno. */
+ * libpython. 0; -ENOENT: the process has no CPython of a known version; -EAGAIN: it has one before
+ * 3.11, but the loader has not filled in the pointers of this CPython yet; other negative errno. */
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 		 struct python *ret);
 

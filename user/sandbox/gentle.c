@@ -84,7 +84,7 @@ static struct gentle_times read_clocks(void)
 {
 	uint64_t wall_ns = clock__now_ns(CLOCK_MONOTONIC);
 
-	/* Where the delay is not known, all time is taken for a wait. */
+	/* If the delay is not known, all time counts as waiting. */
 	return (struct gentle_times){.wall_ns = wall_ns,
 				     .cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID),
 				     .waited_ns = read_delay(wall_ns)};
@@ -94,7 +94,8 @@ void gentle__begin(double for_s, double max_share)
 {
 	struct gentle_times now;
 
-	/* Without this call, each sleep takes 50 us longer. A failure has no other effect. */
+	/* Without this call, each sleep takes 50 us longer. A failure of the call has only this
+	 * effect. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	here.delay_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	now = read_clocks();

@@ -18,9 +18,9 @@
  * requires, on idle CPUs, too.
  *
  * The child's waiting time is its run delay, which the kernel counts: the time for which the child
- * was ready to run and did not run. The clocks cannot tell this time. A child that reads the memory
- * of a process also leaves the CPU while it waits for a lock: the process holds this lock while its
- * mappings change. */
+ * was ready to run and did not run. The difference between wall clock and CPU time is not this
+ * time. For example, a child that reads the memory of a process also leaves the CPU while it waits
+ * for a lock: the process holds this lock while its mappings change. */
 #ifndef MEMTRACE_SANDBOX_GENTLE_H
 #define MEMTRACE_SANDBOX_GENTLE_H
 

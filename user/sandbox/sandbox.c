@@ -119,8 +119,8 @@ static bool is_one_of(int fd, const int *fds, size_t n)
 
 /* Closes all descriptors from SANDBOX_FIRST_FD on, except fds[0..n) and those of files. All
  * descriptors that hold probes are among the closed ones. Closing a file may take for ever: FUSE
- * asks its server, and a network file system writes what is left to write. A file is told by its
- * position: lseek() fails on other descriptors, and does not ask the file system. False: there is
+ * asks its server, and a network file system writes what is left to write. lseek() tells which
+ * descriptors are files: it fails on all others, and does not ask the file system. False: there is
  * no /proc, or no descriptor left to read it. */
 static bool close_all_but_files(const int *fds, size_t n)
 {

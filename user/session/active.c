@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Processes that are treated differently because the user asks for it. The first part is about
  * paused processes: targets that the user does not want traced for a while. The run treats a paused
- * process as one that has ended. When the process is traced again, it becomes a new target, because
- * nothing is known of the time in which it was paused. Windows must not count as a sample of that
- * time. */
+ * process as one that has ended. Nothing is known of the time in which the process was paused, and
+ * windows must not count as a sample of that time. So the process becomes a new target when it is
+ * traced again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +14,15 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define LOOK_NS 1000000000 /* how often it is checked if paused processes are alive */
+#define LOOK_NS 1000000000 /* how often memtrace checks if paused processes are alive */
 
 struct paused {
 	pid_t pid;
 	uint64_t start_ticks; /* differs for a later process with this pid */
-	bool selected;	      /* it was not named */
+	bool selected;	      /* it was selected, not named */
 	bool wanted;	      /* it is to be traced again */
-	bool full;	      /* there was no room for it; tracing it is tried again */
-	char why[96];	      /* why it could not be traced again; "": nothing failed */
+	bool full;	      /* there was no room for it; memtrace tries again */
+	char why[96];	      /* why tracing it again failed; "": nothing failed */
 };
 
 static void forget(struct session *s, const struct paused *p)

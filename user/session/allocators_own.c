@@ -27,8 +27,8 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 			return true;
 	}
 	/* Turns the place in the file into an address, because text_start and text_end are
-	 * addresses, too. The difference between the two is the same for all functions of a
-	 * segment. */
+	 * addresses, too. In all functions of a segment, place and address differ by the same
+	 * number. */
 	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
 	for (size_t i = 0; i < a->n_takers; i++)
 		if (vaddr >= a->takers[i].start && vaddr < a->takers[i].end)
@@ -50,8 +50,8 @@ static bool is_allocators(const struct build *b, const struct profile *p,
 
 /* Did the site map arenas for a language's pool? It did if its regions have the size for which
  * CPython's pool asks (256 KiB up to 3.9, 1 MiB later), and if code of the pool's file called mmap.
- * The functions that are probed may be missing in the stack. Some pools have no probed function,
- * and CPython 3.12 jumps from the probed function to the function that takes the block. */
+ * The stack may lack probed functions: some pools have none, and CPython 3.12 jumps from the probed
+ * function to the function that takes the block. */
 static bool maps_arenas(const char *family, const struct file_id *file, const struct profile *p,
 			const struct profile_site *site)
 {

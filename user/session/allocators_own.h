@@ -7,9 +7,9 @@
 #include "session/build.h"
 
 /* Marks the sites by which a traced allocator takes memory from the kernel: they belong to the
- * heap. Also marks the sites that map arenas for a pool that is not probed. The code that happens
- * to need the next arena is often not the code that holds the pool's blocks. profile: a profile of
- * regions, with names. */
+ * heap. Also marks the sites that map arenas for a pool that is not probed. The stacks of these
+ * sites say little: the code that happens to need the next arena is often not the code that holds
+ * the pool's blocks. profile: a profile of regions, with names. */
 void allocators_own__mark_sites(const struct build *build, struct profile *profile);
 
 /* Returns how many bytes the allocator of a stack's blocks keeps in front of each block: 0, or 8

@@ -152,8 +152,8 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	/* must come before survivors__harvest(), which counts how many of the blocks that were born
-	 * in a stretch of continuous tracing are left */
+	/* must come before survivors__harvest(): of the blocks that were born in a stretch of
+	 * continuous tracing, that function counts those that are left */
 	if (!rc)
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);

@@ -37,11 +37,11 @@
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
 /* The interval becomes at most 16 times finer, and no finer than FINEST: 32 KiB instead of 512 KiB.
- * At most ENOUGH samples of this interval may stand for all that a process holds. With so many
- * samples, the error of its live bytes is about one in a hundred. All processes together may have
- * no more than TABLE_SHARE of the room for live samples. Samples from a time when the interval was
- * finer stay, so there may be three times as many samples as these limits allow. (Each time that a
- * process holds twice as much, its interval doubles, and half of ENOUGH is added.) */
+ * With the finer interval, a process may hold at most ENOUGH samples. With so many samples, the
+ * error of its live bytes is about one in a hundred. All processes together may have no more than
+ * TABLE_SHARE of the room for live samples. Samples from a time when the interval was finer stay,
+ * so there may be three times as many samples as these limits allow. (Each time that a process
+ * holds twice as much, its interval doubles, and ENOUGH / 2 samples are added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
@@ -228,7 +228,7 @@ static double restore_interval(void *ctx, struct paced *p, double factor)
 		factor = fmax(factor, least_factor(s, t));
 	put_interval(s, t, (uint64_t)((double)s->interval * factor));
 	if (!t->budget.stretch) {
-		/* from now on tracing is continuous: the ledger must not take it for a sample of
+		/* tracing is continuous from now on: what it sees must not be used as a sample of
 		 * other times */
 		t->budget.stretch = true;
 		run_time__close(&t->budget.run);
@@ -296,7 +296,7 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	/* totals that are read during a window may contain CPU time that was used before the
+	/* notes no totals during a window: they may contain CPU time that was used before the
 	 * window */
 	if (!run_time__runs(&((struct target *)p->owner)->budget.run))
 		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
@@ -543,8 +543,8 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 
 /* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows.
  * But a program may make so many of them that seeing them costs too much. left_ns is what seeing
- * them may cost minus what it has cost, summed over time. This sum tells such a program from one
- * that only has a burst. Returns when to check again. */
+ * them may cost minus what it has cost, summed over time. This sum distinguishes such a program
+ * from one that only has a burst. Returns when to check again. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;

@@ -34,7 +34,7 @@ void budget__hurry(struct session *session, bool waits);
 void budget__end(struct session *session);
 
 /* Has tracing kept its limit since the last call of budget__holds()? Call it during long work, when
- * budget__keep() is not called. The first call in a long while answers yes. */
+ * budget__keep() is not called. The first call after a long while returns true. */
 bool budget__holds(struct session *session);
 
 /* Has the cost of probes been measured: for the allocator's calls and, where there is a limit, for

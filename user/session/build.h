@@ -79,7 +79,7 @@ struct target {
 	uint32_t process;	   /* its number in the kernel's tables */
 	size_t entry;		   /* its place in the session's index, + 1; 0: it has none
 				    * (find.c) */
-	uint64_t begun_by_exec_ns; /* monotonic: when an exec made it a target; 0: none did */
+	uint64_t begun_by_exec_ns; /* monotonic: when an exec made it a target; 0: no exec */
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
@@ -102,7 +102,7 @@ struct target {
 	 * number of those that run there now */
 	uint64_t lent_ns;
 	size_t n_borrowers;
-	/* how many borrowers have worked in which the probes perhaps do not act */
+	/* number of borrowers that have worked, and in which the probes perhaps do not act */
 	uint64_t borrowers_unseen;
 	size_t n_mapped; /* number of mappings when /proc was last read */
 	/* How many mappings took the place of other code. Frames in the old code get names of the
@@ -115,7 +115,7 @@ struct target {
 	/* how often Python was looked for while the process's loader was not ready */
 	unsigned int python_looks;
 	uint64_t python_due_ns; /* when to look for Python again; 0: not again */
-	/* the most mappings of code that the kernel side did not know at any one time */
+	/* largest number of mappings of code that the kernel side did not know at one time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
@@ -124,8 +124,8 @@ struct target {
 	uint32_t threads; /* when last read */
 	/* its probes for the heap, and for regions, are in place */
 	bool heap_attached, regions_attached;
-	/* the functions of its C library that show its regions, or why they do not; NULL: not
-	 * looked for */
+	/* the functions of its C library that show its regions, or the reason why none do; NULL:
+	 * not looked for */
 	struct region_source *regions;
 	struct region_book book;
 	/* size of its writable anonymous mappings, when last read; 0: not known */
@@ -134,7 +134,8 @@ struct target {
 	struct series region_series;	 /* snapshots of what its stacks hold in regions */
 	/* when regions became too costly to follow, monotonic; 0: never */
 	uint64_t regions_stopped_ns;
-	uint64_t withdrawals_before; /* withdrawals of all probes before it became a target */
+	uint64_t withdrawals_before; /* how often all probes were withdrawn before it became a
+				      * target */
 	bool uninvited;		     /* it was not named, but selected */
 	bool released;		     /* it is alive, and is not traced any more: active.c */
 	bool ended;

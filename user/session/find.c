@@ -86,7 +86,7 @@ static void make_anew(struct target_index *x)
 	reserve(x, n);
 }
 
-/* Gives an entry to those targets that lack one and can have it. */
+/* Gives entries to targets without one, as soon as they have a pid and a number. */
 static void enter(struct session *s)
 {
 	struct target_index *x = &s->index;

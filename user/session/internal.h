@@ -54,12 +54,12 @@ struct session {
 	bool everywhere;
 	/* the caller's; NULL: only named processes are traced */
 	const struct session_selection *selection;
-	struct allocators **attached; /* if everywhere: those whose files have probes; owned */
+	struct allocators **attached; /* if everywhere: allocators whose files have probes; owned */
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
 	bool files_released;	/* the last files__let_go() released a file */
-	uint64_t files_next_ns; /* when to check next */
+	uint64_t files_next_ns; /* when files__let_go() checks again */
 
 	struct launch launch;
 	struct privileges_use privileges;
@@ -98,7 +98,7 @@ struct session {
 	/* parts of the model of windows to leave out: session__leave_out() */
 	unsigned without;
 	int timer_fd;			 /* timer for what is due next; -1: none */
-	int beat_fd;			 /* for reporting that all is well; -1: none */
+	int beat_fd;			 /* timer for reports that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
@@ -126,7 +126,7 @@ struct session {
 	/* processes that may have made calls, but ended before any call was seen */
 	uint64_t unseen;
 	struct profile_list profiles;
-	struct profile_run *run; /* of all profiles */
+	struct profile_run *run; /* the run of all profiles */
 };
 
 /* Returns part_ns in percent of the CPU time cpu_ns, at most 100. part_ns below 0: not known. */
@@ -201,8 +201,8 @@ void borrowers__keep(struct session *session);
  * another process has its pid now. */
 bool active__is_paused(struct session *session, pid_t pid);
 
-/* Begins to trace the paused processes that are wanted again. Returns whether any live process is
- * paused. */
+/* Begins to trace those paused processes that the user wants traced again. Returns whether any live
+ * process is paused. */
 bool active__keep(struct session *session);
 
 /* --- open.c: what a run begins with --- */
@@ -222,7 +222,7 @@ struct target *targets__add(struct session *session);
 /* Frees a target, and what the kernel side holds of it. */
 void targets__remove(struct session *session, struct target *target);
 
-/* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative
+/* Brings a target's maps up to date from /proc, and keeps its files open. 0, -ESRCH, other negative
  * errno. */
 int targets__refresh_maps(struct session *session, struct target *target);
 

@@ -25,8 +25,9 @@
 
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
  * PERF_EDGES_S: what opening and closing a window costs this process, until the probes of malloc
- * and free are out. PERF_WINDOW_S: length of the shortest window. Within PERF_PAYS_S, the share of
- * its CPU time that the limit allows must pay for these edges and this window. */
+ * and free are out. PERF_WINDOW_S: length of the shortest window. PERF_PAYS_S: within this time,
+ * the share of the process's CPU time that the limit allows must pay for these edges and this
+ * window. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -412,8 +413,8 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	return 0;
 }
 
-/* Can a limit of overhead be kept, if there is one? *ret_refuse: if it cannot be kept, the run must
- * fail, even where the user gave no limit. */
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: must the run fail if the limit
+ * cannot be kept, even if the user gave none? */
 static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
 {
 	*ret_refuse = false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds processes that have changed their own copy of code in which probes are to stand
- * (capture/patch.h). Probes for all processes appear in every process, so all processes are checked
- * beforehand. A later change is noticed in targets only. A program that changes its code calls
- * mprotect to make the code writable, and then executable again. memtrace gets news of such calls,
- * but only for targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
+/* Finds processes that have changed their own copy of code that is to get probes (capture/patch.h).
+ * Probes for all processes appear in every process, so all processes are checked beforehand. A
+ * later change is noticed in targets only. A program that changes its code calls mprotect to make
+ * the code writable, and then executable again. memtrace gets news of such calls, but only for
+ * targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

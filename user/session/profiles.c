@@ -20,7 +20,7 @@
 #define SETTLE_LATE_NS 10000000000
 /* session__await_gap() waits at most this long for a gap between windows */
 #define GAP_WITHIN_NS 1000000000
-#define GAP_LOOK_MS   5 /* how often it checks for a gap */
+#define GAP_LOOK_MS   5 /* how often session__await_gap() checks */
 /* With session_options.victims: how often the blocks of processes in windows are checked. These
  * checks take at most 1/FORESEE_SHARE of memtrace's time. */
 #define FORESEE_EVERY_NS  500000000
@@ -268,8 +268,8 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 	rc = read_tables(s, &drain, NULL);
 	if (rc)
 		return rc;
-	/* a profile that cannot be made must not keep others from being reported; it is tried again
-	 * later */
+	/* a profile that cannot be made now is tried again later, and must not keep others from
+	 * being reported */
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 		int one;
@@ -368,7 +368,7 @@ void profiles__foresee(struct session *s)
 
 	if (!s->victims || !s->started || s->stopped || start < s->foresee_next_ns)
 		return;
-	/* A window that is open would stay open during this work. */
+	/* A window that is open would stay open during this work, so the work waits. */
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (in_window(s->targets[i]))
 			return;

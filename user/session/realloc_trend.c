@@ -9,7 +9,8 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* windows slow no program more than this, except bare loops of malloc */
+#define MOST_HIDDEN 20 /* windows slow a program by this factor at most; only bare loops of malloc
+		        * are slowed more */
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
@@ -123,12 +124,12 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
 	/* If the vectors grow, the process grows by more than the limit in this condition, even if
-	 * their growth follows the wall clock. (Windows make the two clocks differ by the factor
-	 * `slowed`, and never by more than MOST_HIDDEN in what was measured.) If the process grows
-	 * by less, it is not sure that the vectors grow. */
+	 * their growth follows the wall clock. (Windows make the wall clock and net time differ by
+	 * the factor `slowed`, which was never above MOST_HIDDEN in measurements.) If the process
+	 * grows by less, it is not certain that the vectors grow. */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
-	/* the process grows by less than its vectors seem to: their growth follows the wall
+	/* if the process grows by less than its vectors seem to, their growth follows the wall
 	 * clock */
 	if (process > 0 && growth->bytes_per_s > process)
 		*ret_by_clock = fmax(process / growth->bytes_per_s, 1 / slowed);

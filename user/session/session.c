@@ -63,7 +63,8 @@ void session__free(struct session *s)
 /* --- running --- */
 
 /* Reads the memory sizes of processes. With probes for all processes, reads only the sizes of
- * processes that had windows: for these processes, sizes tell the growth of a stack from noise. */
+ * processes that had windows: for these processes, sizes show whether the growth of a stack is
+ * noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -160,8 +161,8 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* Notes what the targets have mapped before the run. If a target unmaps some of it later, this
- * memory is then known to be from before the run. */
+/* Notes what the targets have mapped before the run. If a target unmaps some of it later, memtrace
+ * then knows that this memory is from before the run. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -263,8 +264,7 @@ bool session__dispatch(struct session *s)
 	profiles__settle_ended(s);
 	files__let_go(s);
 	guard__await_beat(s);
-	/* As long as there is a selection, new targets may come, unless it only follows
-	 * children. */
+	/* A selection may bring new targets at any time, unless it only follows children. */
 	if (s->selection && s->selection->dynamic)
 		return false;
 	for (size_t i = 0; i < s->n_targets; i++)

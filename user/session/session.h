@@ -23,7 +23,7 @@ struct session_selection {
 	/* true: each process that meets all conditions below is traced. false: only children of
 	 * traced processes are traced, if `follow` is set */
 	bool dynamic;
-	/* children of traced processes, present and future ones, are traced, whether they meet the
+	/* present and future children of traced processes are traced, whether they meet the
 	 * conditions or not */
 	bool follow;
 	/* the process must have one of these names (as the kernel keeps them: 15 bytes) */
@@ -116,8 +116,8 @@ struct session_options {
 	 * max_overhead, max_overhead counts. */
 	double max_steady_overhead;
 	/* Did the user give the limit? If so, session__open() fails when the limit cannot be kept.
-	 * If not, the run goes on without a limit in this case. But if it is perf uprobes that
-	 * cannot keep the limit, session__open() fails even if the user gave none. */
+	 * If not, the run goes on without a limit in this case. But if perf uprobes cannot keep the
+	 * limit, session__open() fails even if the user gave no limit. */
 	bool overhead_given;
 	/* Share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. It counts only
 	 * if probes are in the code of all processes: with a selection, or with more than
@@ -138,7 +138,7 @@ struct session_options {
 };
 
 /* Puts everything in place for a run. Returns 0, or negative errno with err. After a failure, no
- * probe and no process that it started is left. */
+ * probe is left, and no process that this call started. */
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
@@ -161,7 +161,7 @@ bool session__dispatch(struct session *session);
 
 /* Ends tracing a target that is alive. Its probes are taken out, the kernel's records of it are
  * discarded, and it has no profile any more. Children that the process forks before
- * session__activate() are not traced before their next exec. An exec of the process itself does not
+ * session__activate() are not traced until their next exec. An exec of the process itself does not
  * begin tracing again. 0; -ESRCH: it is no target; -EINVAL: it is a command. */
 int session__deactivate(struct session *session, pid_t pid);
 
@@ -171,16 +171,15 @@ int session__deactivate(struct session *session, pid_t pid);
 int session__activate(struct session *session, pid_t pid);
 
 /* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
- * the process will soon be traced again, and "" if nobody has asked for that. Else it says what
- * failed when the process was to be traced again. If there was no room for the process, memtrace
- * tries again to trace it. Stops when fn returns something else than 0, and returns that; else
- * 0. */
+ * the process will soon be traced again, and "" if nobody has asked for that. Else it says why
+ * tracing the process again failed. If there was no room for the process, memtrace tries again to
+ * trace it. Stops when fn returns something else than 0, and returns that; else 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
 /* Gives the process more windows for some minutes (scheduler__favour()). 0; -ESRCH: it is no
  * target, or has ended; -ENOTSUP: the limits allow no more windows than it has; -EALREADY: it is
- * favoured now, or was not long ago; -EBUSY: SESSION_FAVOURED others are favoured. */
+ * favoured now, or was a short time ago; -EBUSY: SESSION_FAVOURED others are favoured. */
 int session__favour(struct session *session, pid_t pid);
 
 /* Do the limits allow that a process has more windows? If not, session__favour() returns -ENOTSUP
@@ -335,12 +334,12 @@ uint64_t session__kernel_bytes(const struct session *session, bool *ret_at_most)
  * session__dispatch(). */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
-/* What tracing a process would do, found out without touching the process. This is the kind of
- * probe, the allocators with the place of every probe, and the cost of the probes, which is
+/* What tracing a process would do, found out without touching the process. A plan has the kind of
+ * probe, the allocators with the place of every probe, and the cost of the probes. This cost is
  * measured on a child of memtrace's own. */
 struct session_plan {
 	enum probe_kind kind;
-	struct allocators *allocators; /* owned; NULL: none that is known */
+	struct allocators *allocators; /* owned; NULL: no allocator is known */
 	struct error no_allocator;     /* why allocators is NULL */
 	struct region_source *regions; /* owned */
 	struct calibration calibration;

@@ -31,8 +31,8 @@
 #define PYTHON_AGAIN_NS 5000000ULL
 
 /* Mappings that are gone are kept to name older stacks, but at most MAX_GONE of them: a process may
- * map at new addresses again and again. When there are more, all that are gone are forgotten.
- * Frames in them then count as frames without a mapping. */
+ * map at new addresses again and again. When there are more, memtrace forgets all mappings that are
+ * gone. Frames in them then count as frames without a mapping. */
 #define MAX_GONE 16384
 
 struct target *targets__add(struct session *s)
@@ -601,7 +601,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 }
 
-/* SIGKILL, and the signals that dump core (signal(7)). */
+/* Is the signal SIGKILL, or one of those that dump core (signal(7))? */
 static bool is_violent(int sig)
 {
 	switch (sig) {
@@ -684,8 +684,8 @@ static bool is_unseen(struct session *s, const struct target *t)
 void targets__take_news(struct session *s)
 {
 	/* News is handled in this order: new processes, their mappings, ended processes. News of
-	 * mappings is read before news of processes, and delivered after it. So when it is
-	 * delivered, the process of each mapping is known. */
+	 * mappings is read before news of processes, and delivered after it. So the process of each
+	 * mapping is known by then. */
 	if (s->watch)
 		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);

@@ -11,9 +11,9 @@
 #include "profile/balance.h"
 #include "session/allocators_own.h"
 
-/* A limit for survival to twice an age, divided by survival to that age. If this quotient is at
- * least FLAT, blocks are assumed not to die any more. (FLAT is below 1 because the allocated bytes
- * are known at snapshots only, so the quotient has an error.) */
+/* A limit for this quotient: survival to twice an age, divided by survival to that age. If the
+ * quotient is at least FLAT, blocks are assumed not to die any more. (FLAT is below 1 because the
+ * allocated bytes are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -77,12 +77,12 @@ static const struct abi_live *next_held(struct held_walk *walk)
 }
 
 /* For a run without a series: segments of growth are made from the blocks that are still held, by
- * their time of birth. A leak adds blocks at the same rate all the time, and all of them stay. Two
- * kinds of blocks are not counted. The first are blocks born in the last quarter of the run,
- * because even in a population in balance they may not have died yet. The second are blocks born in
- * the first quarter, because what is set up at the start does not grow later. Segments are in
- * descending order of time: the older a segment is, the fewer of its blocks are left that live
- * long, but not for ever. */
+ * their time of birth. A leak adds blocks at the same rate all the time, and all of them stay.
+ * Blocks born in the last quarter of the run are not counted, because even in a population in
+ * balance they may not have died yet. Blocks born in the first quarter are not counted either,
+ * because what is set up at the start does not grow later. Segments are in descending order of
+ * time. Some blocks live long, but not for ever: the older a segment is, the fewer of these blocks
+ * are left. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -161,8 +161,8 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 
 /* For several ages, adds two shares to each site. The first is the share that is still held of the
  * memory that the site allocated at least that long ago. The second is the share of its live memory
- * that is at least that old. Allocation over time is known from the series; without one it is taken
- * to be even. 0 or -ENOMEM. */
+ * that is at least that old. Allocation over time is known from the series; without a series it is
+ * assumed to be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];

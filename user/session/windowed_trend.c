@@ -13,8 +13,8 @@
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* The largest share of a run, by the wall clock and by the net clock, that continuous tracing may
- * have missed. It then still tells growth better than windows do. */
+/* If continuous tracing has missed at most this share of a run, by the wall clock and by the net
+ * clock, it still tells growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
 /* Returns when the present program began. After an exec, the time before the exec, and what was
@@ -25,8 +25,8 @@ static uint64_t program_begin_ns(const struct build *b)
 }
 
 /* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
- * clock and its end is not known. It is assumed to have continued as before. If it were taken to
- * have done nothing, what was traced until then would seem to be everything. */
+ * clock and its end is not known. It is assumed to have continued as before. If it were assumed to
+ * have done nothing, the traced part would seem to be all that it did. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -112,8 +112,8 @@ static double share_of(const struct survivors_block *block, bool some_live)
 }
 
 /* Shares a stack's live memory out to the threads that allocated those of its blocks that may live.
- * Where none of the blocks that were seen may live, shares it out to all threads that allocated any
- * of them. */
+ * If none of the seen blocks may live, shares it out to all threads that allocated any of the seen
+ * blocks. */
 static int add_live_estimate(const struct build *b, struct profile *p,
 			     const struct process_sites *sites, long site,
 			     const struct estimate *live,
@@ -416,7 +416,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-		/* even if the site replaces its blocks, the growth of its vectors may be sure */
+		/* even if the site replaces its blocks, the growth of its vectors may be certain */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
 	if (!nearly || !p->growth.stacks_known)

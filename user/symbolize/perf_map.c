@@ -115,8 +115,8 @@ static size_t count_newlines(const char *text, size_t len)
 	return n;
 }
 
-/* Fills `entries`, which has room for `max` entries, and returns their number. Adds the number of
- * lines that are not used to *skipped. */
+/* Fills `entries`, which has room for `max` entries, and returns their number. Adds to *skipped the
+ * number of unused lines. */
 static size_t parse_lines(const char *text, size_t len, struct entry *entries, size_t max,
 			  size_t *skipped)
 {

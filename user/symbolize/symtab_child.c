@@ -418,10 +418,10 @@ static void add_range(struct content *content, uint64_t start, uint64_t end, con
 			start, end, raw->start, (uint64_t)(raw->name - content->names)};
 }
 
-/* Functions may nest and overlap; ranges may not. The loop sweeps over the starts and keeps the
- * functions that are still open on a stack. Each stretch of addresses goes to the open function
- * that began last. The start and the end of a function each add at most one range, so there are at
- * most two ranges for each function. */
+/* Functions may nest and overlap; ranges may not. The loop sweeps over the starts, and keeps on a
+ * stack the functions that are still open. Each stretch of addresses goes to the open function that
+ * began last. The start and the end of a function each add at most one range, so there are at most
+ * two ranges for each function. */
 static int build_ranges(struct content *content, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Where a thread's thread-local memory is: on x86-64 below the thread pointer tp. The variables of
- * a file begin at tp less an offset, which is the same for all threads. For the program, the linker
- * has computed the offset: the size of PT_TLS, rounded up so that the alignment holds (Drepper,
- * "ELF Handling For Thread-Local Storage", variant II). For libraries, the dynamic linker chooses
- * the offset, and writes it to its struct link_map (l_tls_offset). glibc tells debuggers where this
- * member is, in a variable of three 32-bit numbers: bits, elements and offset
+ * a file begin at tp minus an offset, which is the same for all threads. For the program, the
+ * linker has computed the offset: the size of PT_TLS, rounded up so that the alignment holds
+ * (Drepper, "ELF Handling For Thread-Local Storage", variant II). For libraries, the dynamic linker
+ * chooses the offset, and writes it to its struct link_map (l_tls_offset). glibc tells debuggers
+ * where this member is, in a variable of three 32-bit numbers: bits, elements and offset
  * (nptl_db/thread_dbP.h). */
 #include "symbolize/thread_names.h"
 
@@ -28,7 +28,7 @@
 #define MAX_OBJECTS 1024
 #define MAX_TRIES   2 /* libc and libpthread */
 #define MAX_FRAMES  128
-#define MAX_BELOW   (64ULL << 20) /* an offset is no larger; glibc has special values above */
+#define MAX_BELOW   (64ULL << 20) /* no offset is larger; glibc has special values above */
 #define STACK_BYTES (48u << 10)	  /* memory__read() reads no more at once */
 #define RED_ZONE    128		  /* bytes below the stack pointer, which belong to the function */
 
@@ -51,13 +51,13 @@ struct thread_names {
 	const struct maps *maps;
 	const struct thread_state *threads;
 	size_t n;
-	const struct thread_state **by_tp; /* those whose tp is known, ascending by tp */
+	const struct thread_state **by_tp; /* threads whose tp is known, ascending by tp */
 	size_t n_by_tp;
 	struct variables *variables;
 	struct module *modules;
 	size_t n_modules;
-	bool has_modules;      /* they were searched for */
-	struct stack **stacks; /* those that were walked */
+	bool has_modules;      /* the modules were searched for */
+	struct stack **stacks; /* the stacks that were walked */
 	size_t n_stacks;
 	char *name; /* the last name that was returned */
 };
@@ -147,7 +147,7 @@ static int add_program(struct thread_names *names, struct variables_file **ret)
 	return add_module(names, file, ((tls.size - rest + tls.align - 1) & -tls.align) + rest);
 }
 
-/* Reads where l_tls_offset is in a struct link_map, from the C library's file. 0: it does not
+/* Reads where l_tls_offset is in a struct link_map, from the C library's file. 0: the file does not
  * tell. */
 static uint64_t read_member(int fd)
 {
@@ -165,12 +165,12 @@ static uint64_t read_member(int fd)
 	return words[0] == 64 && words[2] < 4096 ? words[2] : 0;
 }
 
-/* The libraries of a process that have thread-local variables. */
+/* Those libraries of a process that have thread-local variables. */
 struct libraries {
 	struct link_object objects[MAX_OBJECTS];
 	size_t n;
 	uint64_t member;    /* where l_tls_offset is in a struct link_map; 0: not known */
-	unsigned int tries; /* how many files were asked for it */
+	unsigned int tries; /* how many files were searched for `member` */
 };
 
 /* Looks at the file of an object. Returns whether it has thread-local variables. */

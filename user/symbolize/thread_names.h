@@ -24,8 +24,8 @@ void thread_names__free(struct thread_names *names);
  * variable or, without a name, in the file's thread-local memory. 0; -ENOENT: addr lies in no
  * thread-local memory that is known; -ENOMEM. ret->name is valid until the next call.
  *
- * Variables are known only for threads whose tp is known. These are the program's variables and,
- * under glibc, variables of libraries that were loaded with the program, or later (dlopen) into
+ * Variables are known only for threads whose tp is known. The known variables are the program's
+ * and, under glibc, those of libraries that were loaded with the program, or later (dlopen) into
  * room that glibc keeps for this. The thread-local memory of other libraries is in the heap. */
 int thread_names__variable(struct thread_names *names, uint64_t addr, struct variable *ret,
 			   pid_t *ret_tid);

@@ -18,8 +18,8 @@ struct variables_file {
 	uint64_t bias;	       /* the address of a byte minus its vaddr */
 	bool known;	       /* bias is known */
 	bool failed;	       /* the file, or symbols that were needed, could not be read */
-	/* The tables that were needed so far. A table is NULL if it could not be read or, if that
-	 * was not tried, was not needed. */
+	/* The tables that were needed so far. If reading a table was tried and failed, or was not
+	 * tried yet, the table is NULL. */
 	struct symtab *symtabs[SYMTAB_KINDS];
 	struct unwind_table *table;
 	bool tried[SYMTAB_KINDS], tried_table;

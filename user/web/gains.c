@@ -15,8 +15,8 @@ static size_t longest_stack(const struct profile *profile, size_t least)
 	return least;
 }
 
-/* Finds the number of the site's stack, or gives it the next one. addrs has room for the longest
- * stack. */
+/* Finds the number of the site's stack. A new stack gets the next number. addrs has room for the
+ * longest stack. */
 static int number_of(struct intern *stacks, const struct profile *profile,
 		     const struct profile_site *site, uint64_t *addrs, uint32_t *ret)
 {

@@ -35,7 +35,7 @@ static void came(void *ctx, struct process *process, const struct profile *befor
 {
 	const struct arrival *arrival = ctx;
 
-	/* a process that has just ended is in no cgroup any more */
+	/* keeps the last known container: a process that has just ended is in no cgroup any more */
 	if (*arrival->message->container.id)
 		process->container = arrival->message->container;
 	if (arrival->site->push)

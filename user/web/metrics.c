@@ -16,7 +16,7 @@
 #include "web/reply.h"
 
 #define MOST_GROUPS 100
-#define MOST_STACKS 5 /* per group: stacks of the process that holds most */
+#define MOST_STACKS 5 /* for each group: stacks of its process that holds most */
 #define MOST_POOLS  8 /* thread pools of each group */
 
 struct pool_sum {

@@ -385,7 +385,8 @@ void push__add(struct push *p, const struct process *process, const struct profi
 	if (!profile->n_sites)
 		return;
 	/* Without an earlier profile, all allocated bytes are new only if tracing began after this
-	 * server. Otherwise an earlier server may have sent a part of them, so 0 is sent. */
+	 * server's start. Otherwise an earlier server may have sent a part of them, so 0 is
+	 * sent. */
 	if (before) {
 		if (!gains__between(before, profile, &gains))
 			allocated = gains.allocated;

@@ -74,7 +74,7 @@ struct push_queue {
 	uint64_t random;	/* state of the random numbers of the jitter; any value */
 	/* counters since the start */
 	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
-	uint64_t n_repeated; /* attempts after one whose outcome is not known */
+	uint64_t n_repeated; /* attempts that repeat one whose outcome is not known */
 };
 
 /* Adds a request, which the queue owns from now on. If there is no room, the oldest requests that

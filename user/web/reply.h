@@ -49,7 +49,7 @@ struct reply {
 	bool pprof_error;     /* has the header X-Go-Pprof: 1, as errors of Go's handlers do */
 	char *body;	      /* owned; NULL: it is empty */
 	size_t size;
-	FILE *stream; /* while it is written */
+	FILE *stream; /* writes the body; NULL after that */
 	size_t room;  /* allocated bytes of the body, while it is written */
 	int error;    /* of writing the body: negative errno */
 	char where[64];

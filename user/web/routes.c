@@ -307,7 +307,7 @@ static void answer_snapshots(const struct route *r)
 }
 
 /* Answers with the difference of two snapshots. The arguments from and to are their numbers.
- * Without them, these are the oldest snapshot that is kept, and the newest. */
+ * Without them, the snapshots are the oldest that is kept, and the newest. */
 static void answer_diff(const struct route *r)
 {
 	_cleanup_(cleanup_profile) struct profile *from = NULL, *to = NULL;

@@ -275,7 +275,7 @@ static size_t moments_of(const struct process *p, const struct moment *ret[STORE
 }
 
 /* Replaces the growth over the whole run by recent growth, if the low end of recent growth is above
- * 0 and above the other low end. */
+ * 0 and above the low end of growth over the whole run. */
 static bool prefer_recent(struct growth *growth, const struct growth *recent)
 {
 	if (!(recent->low > 0) || growth->low >= recent->low)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The profiles that the server has. Of each process it has the newest profile in decoded form, and
- * the newest and some older ones as files. The memory of all of them is bounded. */
+/* The profiles that the server has. For each process, the server has the newest profile in decoded
+ * form, and the newest and some older ones as files. The memory of all of them is bounded. */
 #ifndef MEMTRACE_WEB_STORE_H
 #define MEMTRACE_WEB_STORE_H
 
@@ -70,11 +70,11 @@ struct rise {
 				        * was noticed */
 	char function[100];	       /* the stack's first own function */
 	struct growth growth;	       /* the stack's growth at that time */
-	unsigned before, at;	       /* ids of the first two snapshots; before 0: there is none */
+	unsigned before, at;	       /* ids of the first two of them; before 0: none */
 	enum more_windows more;
 	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
 					  * has them */
-	unsigned detailed;		 /* id of the last one with more windows; 0: none (yet) */
+	unsigned detailed;		 /* id of the last one with more windows; 0: none yet */
 	unsigned calm;			 /* profiles in a row in which it did not grow */
 };
 
@@ -115,7 +115,7 @@ struct process {
 struct inactive {
 	pid_t pid;
 	uint64_t round; /* the last round in which the tracer named the process */
-	char why[96];	/* why it could not be traced again; "": that was not tried */
+	char why[96];	/* why tracing it again failed; "": nobody has tried it */
 };
 
 struct store {
@@ -127,11 +127,12 @@ struct store {
 	size_t n_inactive;
 	size_t bytes;	 /* bytes of all snapshots */
 	uint64_t rounds; /* number of rounds that have ended */
-	/* Losses: snapshots that were deleted early or for which there was no room, profiles that
-	 * could not be read, processes for which there was no room. */
+	/* Losses. n_evicted: snapshots that were deleted early or for which there was no room;
+	 * n_unreadable: profiles that could not be read; n_refused: processes for which there was
+	 * no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
 	/* Called when `latest` of a process is a new profile. before: the previous profile, which
-	 * is freed afterwards unless it is the same; NULL: there was none. `came` may be NULL. */
+	 * is freed afterwards unless it is `latest`; NULL: there was none. `came` may be NULL. */
 	void (*came)(void *ctx, struct process *process, const struct profile *before);
 	void *ctx;
 };
