@@ -15,7 +15,8 @@
  * tracer does not look after its probes. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
-#define BEHIND_TARGET  128 /* so many bytes behind the highest branch target belong to the cold
+#define BEHIND_TARGET                                                                              \
+	128 /* so many bytes behind the highest branch target belong to the cold
 			    * part, too */
 
 /* Finds the cold part of the function `eval`. GCC moves rarely executed code of a function

@@ -9,7 +9,8 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* windows slow a program by this factor at most; only bare loops of malloc
+#define MOST_HIDDEN                                                                                \
+	20 /* windows slow a program by this factor at most; only bare loops of malloc
 		        * are slowed more */
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
