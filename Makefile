@@ -126,9 +126,9 @@ FLAGS := $(BPF_CFLAGS) $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDF
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/flags || \
 	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
 
-# ANALYZE=1: gcc follows the paths through each function, too. Four checks are off, because gcc 12
-# is often wrong in them: it does not know the cleanup attribute, nor which values another function
-# has filled in. (ASan finds leaks in the unit tests.)
+# ANALYZE=1: gcc also follows the paths through each function. Four checks are off, because gcc 12
+# is often wrong in them: gcc does not know the cleanup attribute, nor which values another function
+# has filled in. (Instead, ASan finds leaks in the unit tests.)
 ANALYZER := $(if $(ANALYZE),-fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-null-argument \
 	-Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value)
 
@@ -361,7 +361,7 @@ $(eval $(call chains_rules,_lld_static_pie,-DSTATIC -fPIE,-static-pie -fuse-ld=l
 $(eval $(call chains_rules,_mold,,-fuse-ld=mold))
 $(eval $(call chains_rules,_mold_shared,,-fuse-ld=mold -Wl$(comma)-z$(comma)noseparate-code))
 
-# The same programs with other allocators linked in.
+# The programs of tests/progs, built again with other allocators linked in.
 $(B)/progs/%_static: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
@@ -375,7 +375,7 @@ $(B)/progs/%_musl_static: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) MUSL $@
 	$(Q)$(MUSL_GCC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
 
-# Allocators that Debian does not have, as libraries and linked into a program.
+# Allocators that Debian does not have, built as libraries and also linked into a program.
 STANDIN_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -fPIC -fno-builtin -pthread
 $(B)/progs/standin_glibc.so: STANDIN_CFLAGS += -DLIKE_GLIBC -fno-semantic-interposition
 $(B)/progs/standin_google.so $(B)/progs/standin_glibc.so: tests/progs/standin.cc
@@ -636,7 +636,8 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
-# Runs a few of the long live tests for as long as you want (root). By default they take seconds.
+# Runs a few of the live tests for as long as you want (root): N moments, or MINUTES of the storm.
+# In check-live these tests take seconds.
 moments: $(B)/memtrace progs
 	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
 
@@ -644,8 +645,8 @@ storm: $(B)/memtrace progs
 	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) \
 		python3 tests/live/run.py storm_everywhere
 
-# Long tests of the agent (root). fleet-hour: with a Prometheus and the example's alerts.
-# fleet-storm: while tens of thousands of programs start and end.
+# Long tests of the agent (root). fleet-hour: a Prometheus with the alerts of examples/ scrapes an
+# agent. fleet-storm: tens of thousands of programs start and end while an agent traces them.
 fleet-hour fleet-storm: $(B)/memtrace $(B)/memtrace-web progs
 	$(Q)python3 tests/fleet/$(@:fleet-%=%).py \
 		$(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))
@@ -674,12 +675,13 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $^ -o $@ $(LIBS)
 
-# Takes hours. Cases that build/leaks/results.jsonl already has are not run again.
+# Does memtrace find leaks? Takes hours. A run that build/leaks/results.jsonl already has is not
+# repeated.
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
 	$(Q)python3 tests/leaks/leaks.py \
 		$(foreach o,ONLY METHODS RUNS SECONDS JOBS RESULTS,$(if $($o),$o=$($o)))
 
-# The same for comparisons of profiles; their results are in build/leaks/diffs.jsonl.
+# Does memtrace diff find leaks? Works like `leaks`. The results are in build/leaks/diffs.jsonl.
 diffs: $(B)/memtrace $(B)/progs/leaking
 	$(Q)python3 tests/leaks/diffs.py \
 		$(foreach o,ONLY PAIRS SECONDS EVERY JOBS RESULTS,$(if $($o),$o=$($o)))
@@ -690,7 +692,7 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
-# Compares what memtrace prints with its default options with the truth. Takes hours; results are in
+# Compares memtrace's output, made with default options, to the truth. Takes hours; results are in
 # build/truth/results.jsonl.
 LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
 $(LIVES): tests/truth/lives.c tests/progs/truth.h

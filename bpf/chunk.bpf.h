@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which memory context of PostgreSQL (16 and later) a chunk belongs to. Eight bytes stand in front
- * of the chunk. Their lowest bits are the kind of context. If the chunk has a block to itself, the
- * upper bits are a fixed value. Else the upper bits are the distance from the block's header to
- * these eight bytes, a multiple of 8. (From 17 on, the fields between these bits have other
- * places.) The block's header holds the context's address.
+ * of the chunk. The lowest bits of these eight bytes are the kind of context. If the chunk has a
+ * block to itself, the upper bits are a fixed value. Otherwise the upper bits are the distance from
+ * the block's header to the eight bytes, a multiple of 8. (From 17 on, the fields between the
+ * lowest and the upper bits have other places.) The block's header holds the context's address.
  *
- * A chunk's context is needed only for chunks that were reallocated, and only two kinds of context
+ * The context is looked up only for chunks that were reallocated. Only two kinds of context
  * reallocate chunks. */
 #ifndef MEMTRACE_BPF_CHUNK_BPF_H
 #define MEMTRACE_BPF_CHUNK_BPF_H
@@ -13,7 +13,7 @@
 #include "compat.bpf.h"
 
 #define CHUNK_KIND	 7ULL
-#define CHUNK_GENERATION 4ULL /* a GenerationContext; else it is an AllocSetContext */
+#define CHUNK_GENERATION 4ULL /* GenerationContext; any other kind here: AllocSetContext */
 #define CHUNK_FAR_SHIFT	 34
 #define CHUNK_ALONE	 (0xb1a8db858eb6efbaULL >> CHUNK_FAR_SHIFT)
 

@@ -11,8 +11,8 @@
 #include <bpf/bpf_core_read.h>
 
 /* Marks a function that the verifier checks once, and not again on each path of each caller. Its
- * arguments are numbers, or memory of constant size. To the verifier its result can be any
- * number. */
+ * arguments are numbers, or memory of constant size. The verifier takes the function's result for
+ * an arbitrary number. */
 #define CHECKED_ONCE __weak __noinline
 
 /* Reads 8 bytes of the target's memory. Returns 0, or a negative number if the page is not
@@ -27,9 +27,9 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* Returns the address of the kernel's trampoline in this process. If a function's return has a
- * probe, of this tracer or another, the kernel redirects the return to this address. 0: no return
- * in this process ever had a probe. */
+/* Returns the address of the kernel's trampoline in this process. If a function has a return probe,
+ * whichever tracer placed it, the kernel redirects the function's return to this address. 0: no
+ * function of this process has had a return probe so far. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

@@ -4,22 +4,23 @@
  * calls and, in a large table, a cache miss.
  *
  * The table's keys are hashed. For each value of the hash there is a counter, which is never below
- * the number of entries with that hash. Zero: the table has no such key, and no look-up is needed.
- * Above zero: the table may have the key, so it is looked up.
+ * the number of entries with that hash. If the counter is zero, the table has no key with that
+ * hash, and no look-up is needed. If it is above zero, the table may have the key, so the key is
+ * looked up.
  *
  * A counter that is too high costs a look-up; one that is too low hides a free. So a counter is
  * never below the number of entries, whatever CPUs and user space do at the same time:
  * - It is raised before an entry is inserted, and lowered when the insertion fails.
- * - It is lowered only by whoever has deleted an entry. When several CPUs or user space try to
- *   delete one entry, the map's deletion succeeds only once.
+ * - For a deletion, it is lowered only by whoever has deleted the entry. If several CPUs, or user
+ *   space, try to delete one entry, only one of them succeeds.
  * - Each change is one atomic addition. A counter of 32 bits cannot overflow, because tables have
  *   fewer entries.
  * If two CPUs insert the same key at once, the counter stays one too high. From then on this costs
  * look-ups, but hides no free.
  *
- * Whoever frees a block has its address from the thread that allocated it. The allocation's return,
- * at which the counter was raised, comes before the free. The atomic addition is seen by all CPUs
- * when it is done. So the free sees the raised counter. */
+ * A free always sees the raised counter. Whoever frees a block has got its address from the thread
+ * that allocated it. So the allocation's return, at which the counter was raised, came before the
+ * free. And all CPUs see an atomic addition as soon as it is done. */
 #ifndef MEMTRACE_BPF_FILTER_BPF_H
 #define MEMTRACE_BPF_FILTER_BPF_H
 

@@ -11,8 +11,8 @@
  *
  * Three examples: a realloc that moves its block calls malloc; realloc(NULL, n) jumps to malloc;
  * aligned_alloc hands calls with small alignments over to malloc. Such an inner call is recognized
- * by its return address, which is
- * - after one of the allocator's direct calls, or
+ * by its return address. This address is
+ * - right after the instruction of one of the allocator's direct calls, or
  * - in the body of a function that hands its calls over (abi_func.outer), or
  * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
  * An inner call that was reached by a jump has the same frame, return address and size as the outer
@@ -20,7 +20,7 @@
  *
  * Reading the return address costs as much as all the rest of the program (80 ns, the cost of an
  * access to user memory). So the address is read in two cases only: for samples, and if the
- * thread's last outer call was made at this stack pointer, or just above. */
+ * thread's last outer call was made at the present stack pointer or just above it. */
 
 /* The stack pointer of an inner call is at most this many bytes below that of its outer call. */
 #define INNER_DEPTH 1024
@@ -38,7 +38,8 @@ static __always_inline bool is_near(const struct caller *caller, __u64 sp)
 	return sp <= caller->outer_sp && caller->outer_sp - sp <= INNER_DEPTH;
 }
 
-/* Is the call that was made at sp still running? Then its return address is still there. */
+/* Is the call that was made at sp still running? If so, its return address is still stored at
+ * sp. */
 static __always_inline bool is_under_way(__u64 sp, __u64 ret)
 {
 	__u64 now;
@@ -83,19 +84,19 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  *
  * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
  * function. The pool's blocks stand for that memory. So no call inside a call of the pool's
- * function is counted, whatever its file and depth. The return of the pool's function is therefore
- * always awaited. An exception or longjmp may leave the function without a return, but the stack
- * pointer of a later call shows this. If the later call is made above the function's frame, the
- * frame has been left. If it is made below, the frame's return address has as a rule been
- * overwritten. If a window ends during a call of the pool's function, the call's return is not seen
- * either. The function may then be called again from the same place, at the same stack pointer:
- * this is a new call.
+ * function is counted, in whatever file and at whatever depth it is made. The return of the pool's
+ * function is therefore always awaited. An exception or longjmp may leave the function without a
+ * return, but the stack pointer of a later call shows this. If the later call is made above the
+ * function's frame, the frame has been left. If it is made below, the frame's return address has as
+ * a rule been overwritten. If a window ends during a call of the pool's function, the call's return
+ * is not seen either. The function may then be called again from the same place, at the same stack
+ * pointer: this is a new call.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
  * double the cost. So its returns are not awaited, and calls inside a call of such a pool are
  * candidates for samples, too. Two conditions show that a sample is inside such a call. First, the
- * return address of the thread's last call into the pool is still in its place. Second, this return
- * address is among the first addresses of the sample's stack. */
+ * return address of the thread's last call into the pool is still in its place on the stack.
+ * Second, this return address is among the first addresses of the sample's stack. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, const struct abi_func *fn,
 				       struct pt_regs *ctx)
@@ -139,7 +140,7 @@ static __noinline int note_pool_call(struct pt_regs *ctx)
 	return 0;
 }
 
-#define POOL_FRAMES 16 /* the pool and the allocator take at most this many frames */
+#define POOL_FRAMES 16 /* at most this many frames of a stack are the pool's and the allocator's */
 
 static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_stack_key *key)
 {

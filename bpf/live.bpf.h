@@ -3,8 +3,8 @@
  *
  * A free is seen before it happens (probe at its entry), an allocation after it has happened (probe
  * at its return). So when one thread frees an address and another gets it, the old entry is always
- * deleted before the new one is inserted. A block found at the address of a new one is therefore
- * dead, and its free was not seen. */
+ * deleted before the new one is inserted. If the table has a block at the address of a new block,
+ * the old block is therefore dead, and its free was not seen. */
 #ifndef MEMTRACE_BPF_LIVE_BPF_H
 #define MEMTRACE_BPF_LIVE_BPF_H
 
@@ -105,8 +105,9 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi
 		if (tid != block->tid)
 			note_thread(cpu, process->id, tid);
 	}
-	/* Only blocks of this window count. A block of an earlier window may have been freed
-	 * unseen; then the block that ends here is a later one at its address. */
+	/* Only blocks that were allocated in this window are counted here. A block of an earlier
+	 * window may have been freed unseen. Then the block that ends here is a later one at the
+	 * same address. */
 	if (how != LIVE_UNSEEN && block->birth_ns >= process->window_ns)
 		count(how == LIVE_MOVED ? &site->moved_samples : &site->ended_samples, 1);
 	return true;

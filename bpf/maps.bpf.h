@@ -114,10 +114,10 @@ struct {
 	__type(value, struct abi_borrower);
 } borrowers __weak SEC(".maps");
 
-/* The counters of each process. Their memory is allocated beforehand: a new process must not be
- * missed because there is no memory. The map is an array, because every hit of a probe looks up an
- * entry. The kernel compiles a look-up in an array to a few instructions, but a look-up in a hash
- * to two calls. A process's row is id & process_rows; row 0 is nobody's. */
+/* The counters of each process. Their memory is allocated beforehand, so that no new process is
+ * missed for want of memory. The map is an array, because every hit of a probe looks up an entry.
+ * The kernel compiles a look-up in an array to a few instructions, but a look-up in a hash table to
+ * two calls. A process's row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -125,7 +125,8 @@ struct {
 	__type(value, struct abi_process_cpu);
 } process_cpus __weak SEC(".maps");
 
-/* The peak of each process: what it held when it held most. The index is the process's row. */
+/* The peak of each process: what the process held when it held most. The index is the process's
+ * row. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -142,8 +143,8 @@ struct {
 } row_owners __weak SEC(".maps");
 
 /* The ids of future processes, one for each row that is free. User space fills the queue. When a
- * process is dropped, user space empties the row's counters and puts the row's next id here: its
- * last id plus process_rows + 1. So no id comes twice. */
+ * process is dropped, user space empties the counters of the process's row, and puts the row's next
+ * id here: the row's last id plus process_rows + 1. So no id comes twice. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
@@ -220,7 +221,7 @@ const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
 const struct abi_inflight no_call __weak = {};
 
-/* Constant from loading on. */
+/* User space sets these before loading. From then on they are constant. */
 const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
 /* True if the kernel has bpf_loop() (since Linux 5.17), which the walk by unwind tables needs. */
@@ -238,7 +239,7 @@ const volatile bool count_machine __weak = false;
 /* The mask that makes a process's row from its id. It is one less than a power of two. */
 const volatile __u32 process_rows __weak = 0;
 
-/* Nothing is recorded until user space has attached everything and sets this. */
+/* Nothing is recorded before user space sets this, which it does when everything is attached. */
 volatile __u32 active __weak;
 __u64 ends_lost __weak;		/* entries for which the ring `ends` had no room */
 __u64 n_pools __weak;		/* pools that have had a sampled block so far */
@@ -257,7 +258,7 @@ volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_marker markers[ABI_MAX_MARKERS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
-__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* by hash of a key of `live`: filter.bpf.h */
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* index: the hash of a key of `live` (filter.bpf.h) */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {
@@ -279,8 +280,8 @@ static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what
 
 #define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
 
-/* Counts a failed insertion into a map. err is the error. Either the map is full, which counts as
- * `full`, or there was no memory. */
+/* Counts a failed insertion into a map. err is the error. It tells whether the map was full
+ * (counted as `full`) or there was no memory. */
 static __always_inline void lose_insert(struct abi_process_cpu *cpu, long err, enum abi_lost full)
 {
 	lose(cpu, err == E_TOO_BIG ? full : LOST_NO_MEMORY);

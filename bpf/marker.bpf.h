@@ -99,7 +99,8 @@ static __always_inline bool marker_keep(__u64 size, __u64 weighted, __u64 own, _
 	wanted = weighted_bytes(size ? size : 1, weight_q16(size, own));
 	if (weighted >= wanted)
 		return true;
-	/* here size < 16 intervals, because above this wanted = size; so wanted < 2^37 */
+	/* here size < 16 own, so wanted < 2^37: for a larger size, wanted = size, and that case has
+	 * returned above */
 	return ((random_u32() >> 8) * wanted) >> 24 < weighted;
 }
 

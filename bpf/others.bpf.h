@@ -3,22 +3,24 @@
  *
  * At each call the kernel visits all probes on the instruction, one after the other, in whatever
  * process the call is made. A probe for another process costs this visit, and a probe for all
- * processes also runs its program. The calibration, which measures probes on memtrace's own code,
- * has none of these costs. A probe for another process may even make the kernel trap the call's
+ * processes also runs its program. The calibration measures probes on memtrace's own code, where
+ * none of these costs arise. A probe for another process may even make the kernel trap the call's
  * return: the probe's program is not run at the entry, so it cannot say that the return is not
  * wanted. So the probes are counted now and then, and user space adds their cost.
  *
  * While the kernel runs a program of a uprobe_multi link, it notes a context in the task. From this
- * context the program finds the list of probes. (Other kinds of links do not show the list.) The
- * list has this form since Linux 6.12. On older kernels nothing is counted. Probes may come and go
- * while the list is read. Then some values may be wrong, but no read can fault. */
+ * context the program finds the list of probes. (Other kinds of links do not show the list.) Since
+ * Linux 6.12 the list has the form that is read here. On older kernels nothing is counted. Probes
+ * may come and go while the list is read. Then some values may be wrong, but no read can fault. */
 #ifndef MEMTRACE_BPF_OTHERS_BPF_H
 #define MEMTRACE_BPF_OTHERS_BPF_H
 
 #include "maps.bpf.h"
 
-#define MAX_OTHERS   128 /* at most this many probes are counted at a time */
-#define OTHERS_EVERY 16	 /* one count per this many samples of a process on a CPU; a power of two */
+/* The probes are counted at one in OTHERS_EVERY samples of a process on a CPU (a power of two). At
+ * most MAX_OTHERS probes are counted at a time. */
+#define MAX_OTHERS   128
+#define OTHERS_EVERY 16
 
 /* The walk along the list of probes. */
 struct others_walk {
@@ -28,9 +30,9 @@ struct others_walk {
 	bool trapped; /* some other probe makes the kernel trap the call's return */
 };
 
-/* Counts a probe, unless it is memtrace's own. This run attaches its programs to many processes, so
- * a probe with the same program is memtrace's. Returns true if the kernel traps the call's return
- * because of this probe. */
+/* Counts a probe, unless it is memtrace's own. memtrace attaches one program to many processes, so
+ * a probe that has the same program is memtrace's, too. Returns true if the kernel traps the call's
+ * return because of this probe. */
 static __always_inline bool others_add(struct others_walk *walk,
 				       const struct uprobe_consumer *consumer)
 {
@@ -51,7 +53,7 @@ static __always_inline bool others_add(struct others_walk *walk,
 			return false;
 		of = BPF_CORE_READ(link, task);
 		runs = !of || BPF_CORE_READ(of, signal) == BPF_CORE_READ(task, signal);
-	} /* else a perf uprobe: its process is not known */
+	} /* otherwise it is a perf uprobe, whose process is not known */
 	count(runs ? &cpu->others_run : &cpu->others_visited, 1);
 	if (machine)
 		count(runs ? &machine->others_run : &machine->others_visited, 1);

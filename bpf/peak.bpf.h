@@ -5,9 +5,9 @@
  * its sites hold would take a walk through the whole table. So a new peak only gets a number. At
  * its first change after a peak, a site notes what it holds just before that change, with the
  * peak's number. In the end, if a site has a note with the number of the last peak, the note tells
- * what the site held then. A site without such a note has not changed since the last peak, and
- * still holds what it held then. So the cost of a change does not depend on the number of sites.
- * Every sampled allocation is examined, so no peak is missed.
+ * what the site held at that peak. A site without such a note has not changed since, and still
+ * holds what it held at the last peak. So the cost of a change does not depend on the number of
+ * sites. Every sampled allocation is examined, so no peak is missed.
  *
  * CPUs may overtake each other between the steps. So a site's note can be wrong by the samples that
  * other CPUs count at that moment. */

@@ -133,7 +133,7 @@ struct pool_walk {
 	struct abi_process_cpu *cpu;
 	const struct abi_process *process;
 	__u64 addr, number;
-	__u64 told; /* abi_pool.told, if it is of this window; else 0 */
+	__u64 told; /* abi_pool.told, if it was set in this window; else 0 */
 	__u32 id;
 	bool frees;
 	bool stays; /* the list is kept, because the blocks' addresses are watched */

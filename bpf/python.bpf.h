@@ -8,11 +8,11 @@
  *
  * Up to 3.10 Python frames are objects on the heap.
  *
- * While a generator passes an exception on to another generator ("yield from"), the first one has
- * no native frame. Up to 3.10 its Python frame has no mark during this time. 3.11 leaves the mark
- * in the frame. So the walk ignores a mark in 3.11 if two things are true. The mark is in the first
- * Python frame that the walk puts in place of a native frame. And this Python frame notes the depth
- * of its stack, as a frame does that has called Python.
+ * While a generator A passes an exception on to a generator B ("yield from"), A has no native
+ * frame. Up to 3.10 the Python frame of A has no mark during this time. 3.11 leaves the mark in the
+ * frame. So in 3.11 the walk ignores a mark if two conditions hold. The mark is in the first Python
+ * frame that the walk puts in place of a native frame. And this Python frame has noted the depth of
+ * its stack, as frames do that have called Python.
  *
  * Where each field lies depends on Python's version. User space finds the offsets (struct
  * abi_python). The target may forge all that is read, and so send the walk in circles. Each step

@@ -3,21 +3,23 @@
  * hits probes many times between two switches. Without the note each hit takes two look-ups in the
  * storage of tasks: for the thread's process, and for its last outer call.
  *
- * The kernel counts how often each thread has been switched out. One word of a note, the thread's
- * turn, has the thread's number and this count, as the count was before anything was looked up. The
- * note is valid while the running thread's turn equals that word. Then, since the note was made,
- * the thread has run on this CPU all the time, and no other thread has. So
+ * The kernel counts how often each thread has been switched out. One word of a note is the thread's
+ * turn: the thread's number, and this count, read before anything was looked up. The note is valid
+ * while the running thread's turn equals that word. Then, since the note was made, the thread has
+ * run on this CPU all the time, and no other thread has. So
  * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
  *   in the middle of reading or writing a note does no harm: if another thread ran, this one was
  *   switched out, and its turn is over;
  * - when two threads have each written a part of one note, the note's turn is that of one of them,
  *   and the turns of both are over;
- * - the thread can write into whatever note it finds: another thread's note is no longer valid.
+ * - the thread may overwrite whatever note it finds: if the note is another thread's, it is no
+ *   longer valid.
  * Whether a note is valid is checked after its values have been read.
  *
- * After a thread has ended, another thread may get its number, and reach the same count. Then its
- * start time differs. (That time is stored in another word than the turn. This does no harm: two
- * threads with the same number never exist at the same time.)
+ * After a thread has ended, another thread may get its number, and reach the same count. But the
+ * two threads have different start times, and the note has the start time, too. (The start time is
+ * stored in another word than the turn. This does no harm: two threads with the same number never
+ * exist at the same time.)
  *
  * An exec or user space may change the data that a note was made from. Whoever does so raises the
  * counter `changes` afterwards. A note holds the counter's value from when it was made.

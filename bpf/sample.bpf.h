@@ -9,10 +9,10 @@
  *
  * and is counted down in bytes. Sizes are whole numbers, so the countdown is a whole number, too.
  * It begins at floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R)
- * exactly. The Poisson process has no memory. So after a sample the overshoot is forgotten: the
- * bytes by which the allocation went beyond the point. And counters per CPU are as good as counters
- * per thread. The first distance on a CPU is drawn like any other. (A countdown that started at 0
- * would always sample the first allocation.)
+ * exactly. The Poisson process has no memory. So the bytes by which a sampled allocation goes
+ * beyond the point are forgotten. And counters per CPU are as good as counters per thread. The
+ * first distance on a CPU is drawn like any other. (A countdown that started at 0 would always
+ * sample the first allocation.)
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table

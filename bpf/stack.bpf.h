@@ -5,11 +5,11 @@
  * return address is at [rsp], and rbp has the caller's value. So the allocator function and its
  * immediate caller are always right. From there the walk goes on by unwind tables (unwind.bpf.h).
  *
- * Tables cannot be used on a kernel before 5.17. Nor can tables be used where a process's mappings
- * are not known yet and the kernel must not be asked for them (vma.bpf.h). In both cases the walk
- * follows frame pointers while they look like frame pointers. In a program compiled without frame
- * pointers, such a walk collects wrong addresses. User space removes addresses that point to no
- * code (profile__cut_implausible). */
+ * Tables cannot be used in two cases: on a kernel before 5.17, and if the process's mappings are
+ * not known yet and the kernel must not be asked for them (vma.bpf.h). In both cases the walk
+ * follows frame pointers, as long as they look like frame pointers. In a program compiled without
+ * frame pointers, such a walk collects wrong addresses. User space removes addresses that point to
+ * no code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -101,12 +101,13 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 	/* A stack of exactly max_frames frames is not truncated. */
 	if (u->stack.end == STACK_END_TRUNCATED && (step_by_frame_pointer(u, &ret) || !ret))
 		u->stack.end = STACK_END_FRAME_POINTERS;
-	/* The verifier knows no values in maps. If it knew the value of stack.n, it would follow
-	 * the rest of the program once for every length of stack: 300,000 instructions in all. */
+	/* After the barrier clang loads stack.n from the map again, and the verifier does not know
+	 * values in maps. If it knew the value of stack.n, it would follow the rest of the program
+	 * once for every length of stack: 300,000 instructions in all. */
 	barrier();
 }
 
-/* Hashes a stack in two lanes, each of which multiplies by secret numbers and shifts. */
+/* Hashes a stack in two lanes. Each lane multiplies by secret numbers, and shifts bits. */
 static __always_inline struct abi_stack_key stack_hash(const struct abi_stack *stack,
 						       const __u64 seed[2])
 {

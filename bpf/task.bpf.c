@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Starts, execs and ends of processes: decides which processes are traced, and reports to user
- * space. */
+/* Handles starts, execs and ends of processes: decides which processes are traced, and reports to
+ * user space. */
 #include "ctime.bpf.h"
 #include "maps.bpf.h"
 #include "peak.bpf.h"

@@ -60,9 +60,9 @@ struct unwind {
  * function, and on the host a test does. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
-/* Finds the mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All
- * zero: the kernel cannot tell. table 0: it is not a file's code. table ABI_MAX_TABLES: it is a
- * file's code, and the file has no table yet. */
+/* Finds the mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). If
+ * the kernel cannot tell, *ret is all zero. If ret->table is 0, the mapping is not a file's code.
+ * If it is ABI_MAX_TABLES, the mapping is code of a file that has no table yet. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
 /* Returns the return address that a return probe has hidden at slot; 0: it is not known. */
@@ -151,8 +151,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 }
 
 /* Marks the last return address in the stack as one that the kernel or makecontext() has put there,
- * not a call. The code that is meant begins at this address; no call stands in front of it. So the
- * address is raised by 1. */
+ * not a call. The frame's code begins at this address; no call stands in front of it. Readers of
+ * stacks subtract 1 from a return address, so the address is raised by 1. */
 static __always_inline void mark_not_called(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -163,7 +163,8 @@ static __always_inline void mark_not_called(struct unwind *u)
 
 /* Finds the table for u->pc, and the pc within that table. First it searches the mappings from user
  * space (NULL: none yet), then it asks the kernel. It keeps the kernel's answer, because the
- * caller's code is likely to be in the same mapping. 0, or -1: no known code. */
+ * caller's code is likely to be in the same mapping. Returns 0, or -1 if u->pc is in no known
+ * code. */
 static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
 				      __u32 *table, __u64 *pc)
 {

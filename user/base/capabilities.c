@@ -51,7 +51,7 @@ int capabilities__limit(uint64_t effective, uint64_t permitted)
 		data[i].permitted = (uint32_t)(permitted >> (32 * i));
 		data[i].effective = (uint32_t)(effective >> (32 * i));
 	}
-	/* This empties the ambient set, too: it never holds capabilities that are not
-	 * inheritable. */
+	/* This empties the ambient set, too, because the ambient set never holds capabilities that
+	 * are not inheritable. */
 	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }

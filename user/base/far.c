@@ -33,7 +33,7 @@
 #define START_MS   2000
 #define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
 #define SLOW_SHARE 0.25	   /* slow answers may take at most this share of the time */
-#define BURST_MS   5000	   /* at most this much unused time of SLOW_SHARE is saved for later */
+#define BURST_MS   5000	   /* up to this much unused time of SLOW_SHARE is saved for later */
 #define HURRIED_MS 200	   /* instead of BURST_MS while is_hurried */
 
 struct request {
@@ -278,7 +278,7 @@ static int give_up(const struct far_work *work, int rc)
 }
 
 /* Takes the late answer of an mt-files that was left behind, if the answer has come. Returns true,
- * and sets *ret, if that answer is an answer to this request, too. */
+ * and sets *ret, if the answer also fits this request. */
 static bool take_late(struct left *l, const struct far_work *work, uint64_t request, int *ret)
 {
 	struct pollfd late = {.fd = l->sock, .events = POLLIN};

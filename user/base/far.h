@@ -55,7 +55,7 @@ int far__begin(uint64_t caps);
 int far__do(const struct far_work *work);
 
 /* Sets how long far__do() waits. hurried: probes are in place, so far__do() waits only briefly.
- * Else it waits longer, because a disk may be slow. */
+ * Otherwise it waits longer, because a disk may be slow. */
 void far__hurry(bool hurried);
 
 /* Returns how many times a file was given up since memtrace began. Work that has a counter of its

@@ -36,7 +36,8 @@ uint64_t hash__keyed(const void *bytes, size_t len)
 	uint64_t word, tail = (uint64_t)len << 56;
 	struct sip s;
 
-	/* Without random numbers the hash still works, except against an attacker's input. */
+	/* Without random numbers the hash still works, but an attacker can choose keys that
+	 * collide. */
 	if (!key[0] && getrandom(key, sizeof(key), GRND_NONBLOCK) != sizeof(key))
 		key[0] = 1;
 	s = (struct sip){key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,

@@ -12,8 +12,8 @@
  * lookup in a large table reads two places in memory, not four. */
 struct intern_slot {
 	uint32_t hash;	 /* lower half of the hash */
-	uint32_t number; /* of the string, + 1; 0: the slot is free */
-	size_t start;	 /* of the string, in intern.bytes */
+	uint32_t number; /* the string's number + 1; 0: the slot is free */
+	size_t start;	 /* where the string starts in intern.bytes */
 };
 
 /* All zero: empty. */

@@ -18,7 +18,7 @@ static inline struct optional optional__of(double value)
 	return isfinite(value) ? (struct optional){true, value} : (struct optional){};
 }
 
-/* For arithmetic and encoders to which NaN means "not known". */
+/* Returns the number, or NaN if it is not known: for arithmetic and encoders that expect this. */
 static inline double optional__or_nan(struct optional number)
 {
 	return number.known ? number.value : NAN;

@@ -28,8 +28,8 @@ struct alloc_extra {
 
 /* The markers by which a program reports its own samples, as in the OpenTelemetry profiler's design
  * for memory. For each sampled block the program fires otel_memory:alloc(address, size, weighted
- * bytes) when the block exists, and otel_memory:free(address) before it frees the block. The
- * markers of a file are a struct alloc_part of this family. */
+ * bytes) when the block exists, and otel_memory:free(address) before it frees the block. A file's
+ * markers make up one struct alloc_part, whose family has this name. */
 #define ALLOC_MARKERS "otel_memory"
 
 #define ALLOC_NOWHERE SIZE_MAX
@@ -62,20 +62,21 @@ struct alloc_alias {
 
 /* One allocator in the file. */
 struct alloc_part {
-	const char *family; /* static: "glibc" and the like; "named": the user's; ALLOC_MARKERS */
+	const char *family; /* static: such as "glibc"; "named": what the user named; or
+			     * ALLOC_MARKERS */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize the allocator's calls to itself */
-	/* other code by which the allocator takes memory from the kernel */
+	/* code, besides its functions, by which the allocator takes memory from the kernel */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
-	/* the functions that end all blocks of the pool at once get no probes: they cannot be
-	 * followed in windows */
+	/* the functions that end all blocks of the pool at once get no probes, because windows
+	 * cannot follow such ends */
 	bool endless;
-	bool slow; /* endless, and this run's probes come and go too slowly for windows with that
-		    * many functions */
+	bool slow; /* endless; and to remove so many of this run's probes takes too long for
+		    * windows */
 };
 
 struct alloc_file {
@@ -91,7 +92,7 @@ struct alloc_file {
 	 * known. NULL: there is no such pool. */
 	const char *copied;
 	char why[96];	     /* why not all copies are known */
-	struct forward copy; /* what was read from one function of a language's pool */
+	struct forward copy; /* how the freeing function of a language's pool passes calls on */
 	/* vaddr of `sapi_module`, PHP's description of its server, which begins with a pointer to
 	 * the server's name; 0: there is none */
 	uint64_t sapi;
@@ -127,9 +128,9 @@ struct alloc_how {
 	struct pymalloc_meanwhile meanwhile;
 };
 
-/* Makes an empty store of files that were read. `binaries`: the known files. Their offers are kept,
- * up to some MB, as long as the files do not change. The caller owns `binaries` and keeps them
- * until alloc_files__free(). NULL: nothing is kept. 0 or -ENOMEM. */
+/* Makes an empty store for what is read from files. `binaries`: the known files. The offers of
+ * these files are kept, up to some MB, as long as the files do not change. The caller owns
+ * `binaries` and keeps them until alloc_files__free(). NULL: nothing is kept. 0 or -ENOMEM. */
 int alloc_files__new(const struct binaries *binaries, const struct alloc_how *how,
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
@@ -137,9 +138,9 @@ void alloc_files__free(struct alloc_files *files);
 /* The names that are searched for in every file; owned by `files`. */
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
-/* Opens the very file behind a mapping of process pid. If the binaries hold the file, this works
- * even when the process is gone. Else it works like maps__open_file(). A descriptor or negative
- * errno. */
+/* Opens the very file behind a mapping of process pid. If the binaries hold the file, the call
+ * works even when the process is gone. Otherwise it works like maps__open_file(). A descriptor or
+ * negative errno. */
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
 /* Does one of the mapped files ask for a dynamic linker? Checks only files that the binaries

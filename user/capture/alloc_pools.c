@@ -187,7 +187,8 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 		file->copied = f->name;
 		return 0;
 	}
-	/* a freeing function tells this best: it checks nothing before it passes the call on */
+	/* whether functions were copied is best read from a freeing function: it checks nothing
+	 * before it passes the call on */
 	while (fn->func.role != ROLE_FREE)
 		fn++;
 	rc = elf_image__find_function(r->image, fn->name, &symbol);
@@ -201,7 +202,8 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 }
 
 /* Does the code of one of the functions that pass calls on contain the address vaddr? Guided by a
- * profile, compilers copy the function at vaddr into them, or make them call it directly. */
+ * profile, compilers copy the function at vaddr into the functions that pass calls on, or make
+ * these call it directly. */
 static bool is_promoted(const struct alloc_reader *r, const struct alloc_function *passing,
 			uint64_t vaddr)
 {

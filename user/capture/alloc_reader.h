@@ -34,17 +34,19 @@ int alloc_reader__add_offer(struct alloc_reader *reader, size_t name, const char
  * would be missing, or freed blocks would look live. 0 or -ENOMEM. */
 int alloc_reader__add_markers(struct alloc_reader *reader);
 
-/* Do calls of the pool's functions show all blocks of the pool? If not, looks for the copies of a
- * language's functions. 1, 0 or -ENOMEM. */
+/* Do calls of the pool's functions show all blocks of the pool? If not, and if the pool is a
+ * language's, looks for the copies of its functions. 1, 0 or -ENOMEM. */
 int alloc_reader__shows_all(struct alloc_reader *reader, const struct alloc_family *family);
 
-/* Can a language's second list of functions be probed instead of the first? The file must name all
- * functions of the list. Other code must reach them through pointers only, so that probes on them
- * see each block. Direct calls among them are recognized, so that each block counts once. */
+/* Can a language's second list of functions be probed instead of the first? Yes, if the file names
+ * all functions of the second list, and if other code reaches these functions through pointers
+ * only. Then probes on them see each block. Direct calls among the functions are recognized, so
+ * that each block counts once. */
 bool alloc_reader__stand_alone(const struct alloc_reader *reader,
 			       const struct alloc_family *family);
 
-/* Notes in the file by how much addresses of its code differ from their offsets. */
+/* Stores in reader->file by how much the addresses of the file's code differ from their offsets in
+ * the file. */
 void alloc_reader__note_shift(const struct alloc_reader *reader);
 
 #endif

@@ -290,8 +290,8 @@ static const struct alloc_function pymalloc_functions[] = {
 	{},
 };
 
-/* With PYTHONMALLOC=mimalloc, and without the global lock, the domains pass their calls on to these
- * functions. All blocks of a thread may end at once. */
+/* With PYTHONMALLOC=mimalloc, and also in builds without the global lock, the domains pass their
+ * calls on to these functions. All blocks of a thread may end at once. */
 #define PYTHON_MIMALLOC(p)                                                                         \
 	{p "Malloc", ALLOC(.size_arg = 2, .wraps = WRAPS_BY_STACK, .pooled = 1)},                  \
 		{p "Calloc",                                                                       \

@@ -36,8 +36,8 @@ enum alloc_home {
 	HOME_REQUEST,
 	/* a language's pool. Each function of its first list passes its calls on through a pointer
 	 * (elf/forward.h), as a rule to a function of the second list. If the file names all
-	 * functions of the second list, these are probed instead. Then those functions of further
-	 * lists that the file names are probed, too */
+	 * functions of the second list, these are probed instead. In this case functions of further
+	 * lists are probed, too, if the file names them */
 	HOME_LANGUAGE,
 };
 

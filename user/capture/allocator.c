@@ -165,8 +165,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* the file's own copy; or it may be called by address, or in other
-			      * processes */
+		return true; /* the file's own function, or one that may be called by its address or
+			      * in other processes */
 	if (s->taken[alias->name])
 		return false;
 	/* If the process uses another file's malloc, it uses none of the functions that belong to
@@ -175,7 +175,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
 
-/* Makes an allocator of the used functions of a part. Adds none when no function is used. */
+/* Adds an allocator with those functions of a part that are used. Adds none if no function is
+ * used. */
 static int add_allocator(struct search *s, const struct map_entry *entry,
 			 const struct alloc_file *file, const struct alloc_part *part,
 			 struct error *err)
@@ -569,7 +570,7 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 	free(search.exe);
 	set_reported(all);
 	if (allocators__are_reported(all)) {
-		/* the process reports its blocks by markers: it does not matter which malloc it
+		/* the process reports its blocks by markers, so it does not matter which malloc it
 		 * has, or which pool cannot be seen */
 		all->unknown[0] = '\0';
 		all->unseen = (struct alloc_unseen){};

@@ -73,7 +73,7 @@ struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* capture__attach() has attached the first n_attached of these */
-	/* how often a file or an allocator could not be used, without an entry in
+	/* how often a file or an allocator could not be used and got no entry in
 	 * capture__refusals() */
 	size_t n_refused;
 	struct file_id *seen;
@@ -100,9 +100,9 @@ enum alloc_scope {
 
 /* Finds the allocators in the files that process pid has mapped. `maps`: the process's address
  * space. When several files define a function, calls reach the first file in link order, as with
- * the dynamic linker. A file's copy of a function that the file does not export belongs to an
- * allocator of the file's own. `extra`: functions that the user named. `files` keeps the offers of
- * files for other processes; NULL: nothing is kept.
+ * the dynamic linker. If a file defines a function and does not export it, the function belongs to
+ * an allocator of the file's own. `extra`: functions that the user named. `files` keeps the offers
+ * of files for other processes; NULL: nothing is kept.
  *
  * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one.
  * Then a malloc that belongs to no known allocator is no error: (*ret)->unknown names its file. If
@@ -124,9 +124,10 @@ static inline bool alloc_error__passes(int rc)
 	       rc == -ETIMEDOUT;
 }
 
-/* Adds the allocators in files that were mapped since, with all their functions. All functions are
- * taken, because a program that loads an allocator late asks for the functions' addresses. A file
- * that cannot be used is skipped and counted. Returns the number of added allocators. */
+/* Adds the allocators in files that were mapped since the last search, with all functions of these
+ * allocators. All functions are taken, because a program that loads an allocator late asks for the
+ * functions' addresses. A file that cannot be used is skipped and counted. Returns the number of
+ * added allocators. */
 size_t allocators__find_more(struct allocators *allocators, struct alloc_files *files, pid_t pid,
 			     const struct maps *maps, const struct alloc_extra *extra,
 			     size_t n_extra);

@@ -87,7 +87,8 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 
 /* Returns what a call adds to the time of other code. In a program other code runs between calls,
  * so the caches are less prepared for a call than in a loop that only makes the call. The function
- * measures without and with the call, so a disturbance of the machine hits both. */
+ * measures the other code without and with the call, so a disturbance of the machine hits both
+ * measurements. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID), middle;
@@ -153,7 +154,7 @@ static struct self_stub stub_of(int i)
 }
 
 /* Returns how often a round calls the stub. A single-stepped call takes up to thirty times as long
- * as another one, and its measured cost varies no more. (A fifth of the CPU time of memtrace's
+ * as another call, but its measured cost varies no more. (A fifth of the CPU time of memtrace's
  * start went into such calls when there were CALIBRATION_CALLS of them in each round.) */
 static int calls_of(int i)
 {
@@ -274,7 +275,7 @@ static int attach_stubs(struct capture *c, pid_t pid)
 	return capture__attach_points(c, "/proc/self/exe", offsets, pid);
 }
 
-/* Returns the time that the average call of an allocating function takes for stacks. */
+/* Returns how long the walk of stacks takes per call of an allocating function, on average. */
 static double stacks_ns(struct capture *c, uint32_t process)
 {
 	struct abi_process_cpu counters;

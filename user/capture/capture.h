@@ -94,7 +94,7 @@ uint64_t capture__processes_refused(const struct capture *capture);
 void capture__borrowers(struct capture *capture,
 			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
 			void *ctx);
-/* capture__borrowers_changes(): how often a borrower has begun or ended so far; this is cheap.
+/* capture__borrowers_changes(): how often a borrower has begun or ended so far. This call is cheap.
  * capture__borrowers_lost(): how many borrowers could not be noted. */
 uint64_t capture__borrowers_changes(const struct capture *capture);
 uint64_t capture__borrowers_lost(const struct capture *capture);
@@ -141,12 +141,12 @@ uint32_t capture__tables_refused(const struct capture *capture);
 bool capture__unwinding_refused(const struct capture *capture);
 
 /* Puts probes on the functions of those allocators that have no probes yet: in process pid or, when
- * pid is 0, in all present and future processes. (With pid 0, only probes for all processes count
- * here.) The probes do nothing until activation. 0, or negative errno with err for the first
- * allocator that could not be attached. Then no probe is left on this allocator, and the allocators
- * after it need another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of
- * the allocator (alloc_point__is_essential()). Other functions that the kernel refuses get no
- * probe. */
+ * pid is 0, in all present and future processes. (With pid 0, an allocator that has probes only in
+ * single processes counts as one without probes.) The probes do nothing until activation. 0, or
+ * negative errno with err for the first allocator that could not be attached. Then no probe is left
+ * on this allocator, and the allocators after it need another call. -EOPNOTSUPP: the kernel takes
+ * no probe on an essential function of the allocator (alloc_point__is_essential()). Other functions
+ * that the kernel refuses get no probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -183,10 +183,10 @@ bool capture__probes_file(const struct capture *capture, const struct file_id *f
 void capture__release(struct capture *capture, const struct file_id *file);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
- * gone some 10 ms later. To close their links, the kernel waits for all CPUs. This takes 50 ms or
- * more, and seconds when a CPU is starved. pid 0: takes out the probes for all processes. While the
- * probes for all processes are out, capture__attach() with pid 0 only notes new probes, and
- * capture__resume() places them. */
+ * gone some 10 ms later. Their links are closed later still, after the kernel has waited for all
+ * CPUs. This takes 50 ms or more, and seconds when a CPU is starved. pid 0: takes out the probes
+ * for all processes. While the probes for all processes are out, capture__attach() with pid 0 only
+ * notes new probes, and capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
 /* Takes out a process's probes for good, also those on its libc's functions for regions.
  * capture__probes() does not list them any more, and the process's allocators may be freed. */
@@ -205,12 +205,13 @@ int capture__resume(struct capture *capture, struct allocators *allocators, pid_
 /* How many live samples the kernel's table has room for. */
 uint32_t capture__max_live(const struct capture *capture);
 
-/* From now on, takes one sample per `interval` bytes that process pid allocates, on average. The
- * kernel side may miss an exec at this very moment. 0 or negative errno. */
+/* From now on, takes one sample per `interval` bytes that process pid allocates, on average. If the
+ * process calls exec at this very moment, the kernel side may miss the exec. 0 or negative
+ * errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* For a process that is traced in windows: tells the kernel side that all probes of the process are
- * in place since `start_ns`. ABI_NO_WINDOW says that they are not in place. The kernel side may
- * miss an exec at this very moment. 0 or negative errno. */
+/* For a process that is traced in windows: tells the kernel side that all probes of the process
+ * have been in place since `start_ns`. ABI_NO_WINDOW: they are not in place. The kernel side may
+ * miss an exec, as with capture__set_interval(). 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
 /* Tells the kernel side whether to report the ends of sampled blocks of process pid from now on
@@ -245,7 +246,7 @@ int capture__attach_faults(struct capture *capture, struct error *err);
 void capture__on_region_call(struct capture *capture,
 			     void (*fn)(void *ctx, const struct abi_region_call *call), void *ctx);
 
-/* What one probe of the run does: for reports. */
+/* One probe of the run, as reports need it. */
 struct capture_probe {
 	/* the allocator that was attached, and one of its points; the caller owns both */
 	const struct alloc_point *point;
@@ -284,9 +285,9 @@ int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *re
  * meaning in *ret. 0 or negative errno. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
-/* Reads the counters of all processes that hit a probe, traced or not, added up. They count only
- * calls, samples and the time for the stacks of samples (`stack_ns`). Needs options->machine. 0 or
- * negative errno. */
+/* Reads the counters of all processes that hit a probe, traced or not, added up. Only calls,
+ * samples and the time for the stacks of samples (`stack_ns`) are counted. Needs options->machine.
+ * 0 or negative errno. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
 /* By how many blocks the process has grown, according to the counters: allocations that added a
@@ -314,7 +315,7 @@ uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most)
  * sizes of the tables. */
 struct capture_footprint {
 	uint64_t at_once;  /* bytes, before anything is recorded */
-	uint64_t for_cpus; /* part of at_once that is per CPU, for all CPUs */
+	uint64_t for_cpus; /* part of at_once that exists once per CPU, summed over the CPUs */
 	uint64_t at_most;  /* bytes, when all tables are full */
 };
 int capture__footprint(const struct capture_options *options, int cpus,
@@ -362,9 +363,9 @@ int capture__read_stacks(struct capture *capture, struct capture_table *ret);
 void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
 void capture_drain__free(struct capture_drain *drain);
 
-/* Average cost of one call with this capture's probe, in nanoseconds, by the class of the probed
- * instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Both include
- * the time of the BPF programs. The cost of samples is in sample_ns. */
+/* Average cost of one call with this capture's kind of probe, in nanoseconds, by the class of the
+ * probed instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Both
+ * include the time of the BPF programs. The cost of samples is in sample_ns. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
 	/* additional cost of a sampled allocation and its free (the trap at the return, the writing

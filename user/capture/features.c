@@ -318,8 +318,8 @@ bool features__tables(void)
 bool features__seccomp_kills(void)
 {
 	/* On most kernels, this check of a millisecond makes the full trial unnecessary. It is left
-	 * out if memtrace itself runs under a filter, because the answers may come from that
-	 * filter. */
+	 * out if memtrace itself runs under a seccomp filter, because the signals may come from
+	 * that filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 

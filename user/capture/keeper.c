@@ -14,8 +14,8 @@
  * asking the keeper. An atomic exchange empties the slot: the process that finds the descriptor in
  * the slot closes it.
  *
- * The keeper counts time in checks, not by a clock. So it misses no beat when a machine, or a
- * container, stands still as a whole.
+ * The keeper counts time in checks, not by a clock. So while the whole machine or container stands
+ * still, the keeper counts no missing beats.
  *
  * When memtrace dies, the keeper's share in the table keeps the descriptors open. So the keeper
  * ends, too, and its exit closes them. It does not start a helper to take out the probes. Something
@@ -87,7 +87,8 @@ struct keeper {
 
 /* --- in the keeper's process --- */
 
-/* Takes the descriptors out of all slots, and sorts them by rank, ascending. Returns how many. */
+/* Takes the descriptors out of all slots, and sorts them by rank, ascending. Returns their
+ * number. */
 static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
 {
 	size_t n = 0;

@@ -114,8 +114,8 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 		links__close(c, choice); /* the same, but memtrace waits until they are closed */
 		return;
 	}
-	/* If one object is chosen, one helper closes all its links in turn, too: nobody waits until
-	 * they are closed, and many objects may be released at once. */
+	/* If one object is chosen, one helper closes its links in turn, too. Nobody waits until
+	 * these links are closed, and many objects may be released at once. */
 	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
 		pause_in_turn(c, choice);
 		return;

@@ -28,8 +28,8 @@ struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t o
 	return ret;
 }
 
-/* One read for each place in each mapping of the file. A file has several mappings of code if pages
- * of it were changed. */
+/* One read for each place in each mapping of the file. A file has several mappings of code if some
+ * pages of the code were changed. */
 struct batch {
 	struct memory_read *reads;
 	uint8_t (*bytes)[CODE_BEFORE + 1];

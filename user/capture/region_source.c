@@ -171,8 +171,8 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
 	/* If the process has no list of its files, or has none yet, all mapped files are searched.
-	 * While the process is `loading`, the C library may be among them. Else the files only tell
-	 * why the system calls are needed. */
+	 * While the process is `loading`, the C library may be among them. Otherwise the files only
+	 * tell why the system calls are needed. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

@@ -105,7 +105,7 @@ static uint32_t process_of(const struct capture_table *t, size_t at)
 	return process;
 }
 
-/* Returns an index in a sorted table: of the first key whose process is not below `process`.
+/* Returns the index of a sorted table's first key whose process is not below `process`.
  * `process_at`: offset of the process's number in a key. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
 		       uint32_t process)

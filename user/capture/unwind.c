@@ -36,7 +36,7 @@ struct unwind_entry {
 	uint32_t number;   /* the table's number in the kernel; 0: not loaded */
 	uint64_t base;	   /* vaddr at which the table's pcs begin */
 	uint32_t users;	   /* processes that map the binary */
-	uint64_t let_go;   /* when the last process that used the table went, by the store's
+	uint64_t let_go;   /* when the last process that used the table went away, by the store's
 			    * `clock` */
 	bool refused;	   /* there was no room for it at least once */
 };
@@ -100,9 +100,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 }
 
 /* Puts many tables into the kernel with one call, because each call waits until all BPF programs
- * that are running have returned. If that call fails, puts the tables one by one. A table that
- * cannot be put even so keeps its number, because the kernel side already has this number. The
- * number then leads to no table. */
+ * that are running have returned. If that call fails, puts the tables one by one. A table for which
+ * this fails, too, keeps its number, because the kernel side already has this number. The number
+ * then leads to no table. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -165,8 +165,8 @@ static int load_table(const struct unwind_table *table)
  * more when another table gets this number. */
 static void unload_table(struct capture *c, size_t entry)
 {
-	capture__put_tables(c); /* else a table that still waits might be put later, when its number
-				 * is that of another table */
+	capture__put_tables(c); /* otherwise a table that still waits might be put later, when
+				 * another table has its number */
 	forget_parts(c, entry);
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
 			    &c->unwind.entries[entry].number);

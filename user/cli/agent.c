@@ -32,7 +32,7 @@
 #define RISE_OVERHEAD 0.03
 #define ROUND_SHARE   0.1 /* largest share of memtrace's time for reading all tables */
 #define ASKED_EVERY_S 1.0 /* least time between two rounds, if the server asks for rounds */
-#define WISH_EVERY_S  0.2 /* least time between other wishes; placing probes takes some 10 ms */
+#define WISH_EVERY_S  0.2 /* least time between two other wishes: placing probes takes some 10 ms */
 
 struct agent_config {
 	struct trace_config trace;
@@ -58,16 +58,17 @@ struct run {
 	struct server_wishes wishes;
 	double wishes_at_s; /* the next wish is not carried out before this time */
 	int alive;	    /* the supervisor's pipe */
-	/* at the last round: the number of starts of the server, and of profiles dropped so far */
+	/* as of the last round: how often the server was started, and how many profiles were
+	 * dropped */
 	uint64_t n_started, n_dropped;
 	/* how many processes got more windows, and how many did not, because enough other processes
-	 * had more windows */
+	 * had them already */
 	uint64_t n_favours, n_favours_refused;
 };
 
-/* argc, argv: the agent's arguments as given. The other two contain the lines of the agent's file.
- * in_force: the arguments in force. before: the last earlier arguments with which a tracer has
- * started. */
+/* argc, argv: the agent's arguments as given. In the other two members, the lines of the agent's
+ * file stand in place of --config. in_force: the arguments that are in force now. before: the last
+ * earlier arguments with which a tracer has started. */
 struct command_line {
 	int argc;
 	char **argv;

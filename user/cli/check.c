@@ -133,8 +133,8 @@ static void print_footprint(void)
 }
 
 /* The compiler has copied the allocation and the release of a pool's blocks to hundreds of places.
- * Prints the number of these places, and the mean cost of a call there. frees: of the release;
- * false: of the allocation. */
+ * Prints the number of these places, and the mean cost of a call there. frees: the places of the
+ * release; false: the places of the allocation. */
 static void print_copies(const struct allocator *a, const struct session_plan *plan, bool frees)
 {
 	unsigned int n = 0, emulated = 0;

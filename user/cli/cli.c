@@ -13,8 +13,8 @@
 
 char *printable(char *text)
 {
-	/* A terminal could take these bytes for a command: C0, and also C1 if it reads single
-	 * bytes. */
+	/* A terminal could take control characters for a command: those of C0, and also those of C1
+	 * if it reads single bytes. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';

@@ -18,7 +18,7 @@
 /* The sampling interval without -i, bytes. */
 #define DEFAULT_INTERVAL (512 << 10)
 
-/* Each command: argv[0] is its name; returns the exit status. */
+/* Each function runs one command. argv[0] is the command's name. Returns the exit status. */
 int cmd_record(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_check(int argc, char **argv);
@@ -54,8 +54,8 @@ void end_signals(sigset_t *ret);
 int take_signals(const sigset_t *signals);
 
 /* Lets signals end memtrace from now on, because memtrace may block forever: on a pipe that nobody
- * reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they have ended
- * the tracing. */
+ * reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped, because they
+ * have already ended the tracing. */
 void release_signals(int signal_fd, const sigset_t *signals);
 
 /* Complains, and adds "see `memtrace COMMAND --help`". Returns EXIT_USAGE. */

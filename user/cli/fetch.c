@@ -30,8 +30,8 @@ bool fetch__is_url(const char *name)
 	       !strncmp(name, UNIX_PREFIX, strlen(UNIX_PREFIX));
 }
 
-/* Writes the settings that curl reads from its standard input, because everybody can see
- * arguments. */
+/* Writes the settings to a file that curl reads as its standard input. (Everybody could see
+ * settings that are given as arguments.) */
 static int write_settings(const struct fetch_options *options)
 {
 	_cleanup_close_ int fd = memfd_create("memtrace fetch", MFD_CLOEXEC);

@@ -15,7 +15,9 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define TRIES 3 /* censuses: a heap that changes too fast for one may change less during the next */
+/* At most this many censuses: if a heap changes too fast for one census, it may change less during
+ * the next. */
+#define TRIES 3
 
 TAKE_OPTION_HEAD(scan_pace)
 {

@@ -271,7 +271,7 @@ static int print_option(void *ctx, const struct option_group *group, const struc
 	return 0;
 }
 
-/* Prints sentences, as wide as the screen. */
+/* Prints sentences in lines as wide as the screen. */
 static void print_text(const char *text, FILE *to)
 {
 	size_t column = 0, len;

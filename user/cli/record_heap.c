@@ -75,7 +75,7 @@ static int explain_resident(struct profile *p, const struct heap_look *look, con
 	return resident__fail_census(p->resident, failed ? failed : why);
 }
 
-/* Keeps the look for the output of --heap. failed: as in explain_resident(). 0 or -ENOMEM. */
+/* Keeps *look for the output of --heap. failed: as in explain_resident(). 0 or -ENOMEM. */
 static int keep(struct record_config *c, const struct profile *p, struct heap_look *look,
 		const char *failed)
 {

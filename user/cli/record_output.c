@@ -15,7 +15,7 @@
 #include "profile/parts.h"
 #include "session/session.h"
 
-#define HEAP_ROWS 10 /* of each table of --heap without -n, as in memtrace heap */
+#define HEAP_ROWS 10 /* in each table of --heap if -n is not given, as in memtrace heap */
 
 int record_check_outputs(const struct record_config *c, struct error *err)
 {

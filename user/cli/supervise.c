@@ -221,7 +221,7 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
-	if (!s->renewing) /* else the byte is from the child that is being replaced */
+	if (!s->renewing) /* otherwise the byte is from the child that is being replaced */
 		s->on_trial = false;
 	s->alive_at_s = clock__monotonic_s();
 }

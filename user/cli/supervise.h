@@ -17,9 +17,9 @@ struct service {
 	int (*work)(void *ctx, int alive);
 	void *ctx;
 	/* Called in the parent. adopt: the last check has accepted a configuration, which is in
-	 * force from now on. worked: a child has started with the configuration in force until now.
-	 * revert: no child could start, so the last configuration that worked is in force again;
-	 * false: there is none. Both may be NULL. */
+	 * force from now on. worked: a child has started with the configuration that was in force
+	 * until now. revert: no child could start, so the last configuration that worked is in
+	 * force again. revert returns false if there is none. Both may be NULL. */
 	void (*adopt)(void *ctx, bool worked);
 	bool (*revert)(void *ctx);
 };

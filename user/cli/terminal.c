@@ -37,7 +37,7 @@ static struct {
 	char *left;
 	size_t n;
 	WINDOW *keys; /* a pad to read keys from: reading from a window would also draw it */
-	bool skipped; /* a frame was skipped, and there may be no later one */
+	bool skipped; /* a frame was skipped, and must be drawn later */
 } out = {-1, -1, -1, NULL, 0, NULL, false};
 
 /* What restores the terminal, for a signal handler that may only call write() and tcsetattr(). */
@@ -209,7 +209,7 @@ void terminal__close(void)
 	end_frame();
 	for (int i = 0; i < LEAVE_MS && !push(); i++)
 		usleep(1000);
-	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not restore them */
+	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not restore the modes */
 	delscreen(screen);
 	screen = NULL;
 }

@@ -336,7 +336,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 			grid__add(&grid, "%s", cells.at[c]);
 	}
 	rc = rc ? rc : grid__fit(&grid);
-	/* with a least width, columns do not shift with every number */
+	/* columns have a least width, so that they do not shift with every number */
 	for (int i = 0; i < TOP_SORTS && n && !rc; i++)
 		grid__widen(&grid, sort_columns[i], 10);
 	stream = rc ? NULL : open_memstream(&lines, &size);

@@ -73,7 +73,7 @@ struct top_view {
 	double elapsed_s; /* time of the last update, seconds after the start */
 	struct process *processes;
 	size_t n_processes;
-	struct marks marks, next_marks; /* rates are computed since `marks` */
+	struct marks marks, next_marks; /* rates are computed from the changes since `marks` */
 	/* The user's place: process, kind of profile, stack. */
 	pid_t pid;
 	bool regions;

@@ -258,7 +258,7 @@ int top_row__compare(const void *a, const void *b, void *ctx)
 	     own_y = y->group && y->group->site->allocators_own;
 	int order;
 
-	/* regions that an allocator maps for the heap are no leak */
+	/* regions that an allocator maps for the heap are no leak, so they come last */
 	if (*sort == TOP_BY_GROWTH && own_x != own_y)
 		return own_x ? 1 : -1;
 	order = compare_numbers(x->numbers, y->numbers, *sort);

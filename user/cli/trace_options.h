@@ -23,7 +23,7 @@ struct trace_config {
 	double duration_s; /* 0: until a signal, or until the targets end */
 	unsigned what;	   /* bits of enum session_what */
 	enum session_region_place region_place;
-	double max_overhead;	    /* share of CPU time in windows; 0: no limit */
+	double max_overhead;	    /* limit in windows, a share of CPU time; 0: no limit */
 	double max_steady_overhead; /* the same in continuous tracing */
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;

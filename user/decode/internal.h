@@ -17,8 +17,9 @@
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
-/* No real profile comes near any of these limits. They limit the memory that a file can make
- * memtrace use to some 2 GB. The 2 GB include the tables that exist only while the file is read. */
+/* No real profile comes near any of these limits. They keep the memory that a file can make
+ * memtrace use below some 2 GB. The 2 GB include the tables that exist only while the file is
+ * read. */
 struct decode_limits {
 	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
 			     * locations ... */
@@ -64,8 +65,8 @@ bool input__next_line(const struct input *in, struct line *line);
 /* Does the line begin with the word? */
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. At the beginning all fields are zero except profile and limits. A
- * function below that refuses a number or an entry sets `why` to the reason. The reader of the
+/* A profile while it is read. At the beginning all fields are zero except profile and limits. If a
+ * function below refuses a number or an entry, it sets `why` to the reason. The reader of the
  * format knows the place in the file, and reports place and reason. */
 struct draft {
 	struct profile *profile;
@@ -140,7 +141,7 @@ int draft__finish(struct draft *draft);
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
 /* The readers of the formats. Each fills in draft->profile. 0, or negative errno with in->err set.
- * -ENOMEM, and an -EFBIG that no place in the file has caused, leave in->err unset. */
+ * in->err stays unset after -ENOMEM, and after an -EFBIG that no place in the file has caused. */
 int decode_pprof(const struct input *in, struct draft *draft);
 int decode_heap(const struct input *in, struct draft *draft);
 int decode_collapsed(const struct input *in, struct draft *draft);

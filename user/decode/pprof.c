@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_TRIES 100 /* at most so many stacks are searched for the allocator */
+#define MAX_TRIES 100 /* at most this many stacks are searched for the allocator */
 
 /* Does a regular expression contain the name as text? Backslashes that quote are skipped. */
 static bool is_named_in(struct bytes regex, const char *name)

@@ -182,8 +182,8 @@ static int table__sort(struct pprof_table *table, const struct pprof_file *file)
 	return 0;
 }
 
-/* Looks at the id's usual place first: ids nearly always run from 1 without a gap, so the index is
- * the id minus one. */
+/* Looks at the id's usual place first: ids nearly always run from 1 without a gap, so the usual
+ * index is the id minus one. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id)
 {
 	const struct pprof_table_item key = {.id = id}, *found;
