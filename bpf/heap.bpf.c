@@ -589,9 +589,9 @@ int heap_return(struct pt_regs *ctx)
 }
 
 /* Runs at the ret instructions of a function that may throw. The program at such a function's entry
- * is heap_entry, in each of the three ways. The function gets no return probe, because a return
- * probe replaces the return address, and an exception that meets the replaced address ends the
- * process. */
+ * is heap_entry, whichever way to attach programs is used. The function gets no return probe,
+ * because a return probe replaces the return address, and an exception that meets the replaced
+ * address ends the process. */
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {

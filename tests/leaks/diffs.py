@@ -5,8 +5,9 @@ real profiles of tests/progs/leaking.c. Writes the verdict on each pair, or on a
 traced run, as one line of JSON to build/leaks/diffs.jsonl. A run that is in this file is not run
 again. Needs root, and `make all progs` before.
 
-usage: tests/leaks/diffs.py [NAME=VALUE...]  make diffs NAME=VALUE...
-       tests/leaks/diffs.py tables [FILE]    make diffs-tables: FILE (docs/diff.md) from the results
+usage: tests/leaks/diffs.py [NAME=VALUE...]  or: make diffs NAME=VALUE...
+       tests/leaks/diffs.py tables [FILE]    or: make diffs-tables. Writes FILE (docs/diff.md) from
+                                             the results
 
   ONLY=store,cache,connections,leak   programs
   PAIRS=100          pairs of all programs that do not grow together, and as many pairs of leak

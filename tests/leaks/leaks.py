@@ -5,8 +5,9 @@ scenarios of tests/progs/leaking.c with every method, again and again. Writes ea
 of JSON to build/leaks/results.jsonl. A run that is in this file is not run again. Needs root, and
 `make all progs` before.
 
-usage: tests/leaks/leaks.py [NAME=VALUE...] make leaks NAME=VALUE...
-       tests/leaks/leaks.py tables [FILE]   make leaks-tables: FILE (docs/leaks.md) from the results
+usage: tests/leaks/leaks.py [NAME=VALUE...]  or: make leaks NAME=VALUE...
+       tests/leaks/leaks.py tables [FILE]    or: make leaks-tables. Writes FILE (docs/leaks.md) from
+                                             the results
 
   ONLY=churn,cache   programs; METHODS=windowed,continuous,faults; RUNS=20 of each;
                      SECONDS=60 of tracing

@@ -237,7 +237,7 @@ def imported(name):
 
 
 def read_line(process, stream, timeout=PATIENCE_S):
-    """Reads one line, byte by byte: poll() does not see data that is in a buffer."""
+    """Reads one line, byte by byte: select() does not see data that Python has buffered."""
     line, deadline = b"", time.monotonic() + timeout
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()

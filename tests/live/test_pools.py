@@ -464,7 +464,7 @@ def pools_php_requests():
     return f"{nbytes} bytes of a request that runs, {used} by PHP's own count"
 
 
-# A worker that forgets 1 of 200 blocks.
+# A script that keeps one block more in every 200th round, and frees all others.
 PHP_LEAK = r"""<?php
 $kept = [];
 function remember($i) { global $kept; $kept[] = str_repeat("o", 900); }

@@ -5,9 +5,9 @@ count their own memory. Writes each run as one line of JSON to build/truth/resul
 this file already has for this binary is not run again. docs/windows.md says where the truth comes
 from. Needs root, and `make all progs` before.
 
-usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]  make truth NAME=VALUE...
-       tests/truth/truth.py list                               the cases
-       tests/truth/truth.py tables [FILE]                      make truth-tables: into FILE
+usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]  or: make truth NAME=VALUE...
+       tests/truth/truth.py list                               lists the cases
+       tests/truth/truth.py tables [FILE]                      or: make truth-tables. Writes FILE
                                                                (docs/windows.md)
 
   SET=develop,judge,crowd,python  sets of cases  ONLY=redis_new,cache_*  cases (shell patterns)

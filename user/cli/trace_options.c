@@ -430,7 +430,7 @@ const struct option_row trace_output_rows[] = {
 	 .arg = "PREFIX",
 	 .by_default = "memtrace",
 	 .take = take_output,
-	 .help = "of files; -: the table to stdout",
+	 .help = "of file names; -: table to stdout",
 	 .man = "The name of a directory with a slash at its end puts the files into that "
 		"directory. A COMMAND's table goes to standard error, or with - to standard "
 		"output. - may be given besides a prefix."},

@@ -16,7 +16,7 @@
 
 /* The next two functions find the values of COMMENT_WHAT and COMMENT_MODE. */
 
-/* Returns PROFILE_WHATS if the value is none of COMMENT_WHAT's. */
+/* Returns PROFILE_WHATS if the value is no known one of COMMENT_WHAT. */
 static enum profile_what find_what(const char *value)
 {
 	enum profile_what what = PROFILE_HEAP;

@@ -120,7 +120,7 @@ static void learn_state(struct finder *f, const struct flow_place *load)
 	f->tree = root.off;
 }
 
-/* Makes all later walks follow a pointer. 0 or -ENOMEM. */
+/* Makes all later walks follow the pointer to the state. 0 or -ENOMEM. */
 static int follow(struct finder *f)
 {
 	f->follows = true;

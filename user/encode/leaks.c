@@ -197,9 +197,9 @@ struct finding {
 	size_t n, n_sure;
 	bool judged;	  /* it is known which growth is sure */
 	double whole;	  /* all growth, bytes per second; a stack's growth is printed as a share of
-			   * whole. 0 or less: not known */
-	const char *what; /* the words for whole */
-	bool of_process;  /* whole is the process's growth, not the sum of the stacks */
+			   * `whole`. 0 or less: not known */
+	const char *what; /* the words for `whole` */
+	bool of_process;  /* `whole` is the process's growth, not the sum of the stacks */
 	/* growth of the process's anonymous memory, bytes per second */
 	struct optional process;
 	double least;  /* growth that would have been found in 95 of 100 cases; NaN: not known */

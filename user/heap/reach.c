@@ -296,7 +296,7 @@ static int read_words(struct scanning *s, const struct block *block, uint64_t to
 				 (end - start) / WORD);
 		if (err)
 			return err;
-		/* Visits the earlier blocks that these words have marked. */
+		/* Visits the blocks with lower numbers that these words have marked. */
 		if (!s->ahead)
 			drain(s);
 		at = end;

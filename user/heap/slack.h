@@ -15,7 +15,7 @@ struct slack {
 	struct image *image;
 	const struct heap_range *ranges; /* ascending; they do not overlap */
 	size_t n_ranges;
-	struct heap_slack *sum; /* all its members but `cached` are added to */
+	struct heap_slack *sum; /* slack__add_span() adds to all its members but `cached` */
 };
 
 /* Adds a span. live: for each page of the span, the bytes of blocks in use. */

@@ -268,7 +268,7 @@ static void judge_growth(struct change *change, const struct growth *from, const
 	judge_by_interval(change, growing, shrinking);
 }
 
-/* --- which are comparable --- */
+/* --- which profiles are comparable --- */
 
 static int choose_measure(struct diff *d, struct error *err)
 {

@@ -104,9 +104,10 @@ static size_t last_stretch(const struct context *c, double t)
 	return last;
 }
 
-/* Returns an upper limit of the bytes that count as held at the end of a continuous stratum, but
- * ended before, unseen (LIVE in windowed.h). The address of a block that ended unseen is freed
- * again as often as that of a live block. From that free on, the block's end is known. */
+/* Some blocks end unseen before a continuous stratum ends, and still count as held at its end (LIVE
+ * in windowed.h). Returns an upper limit of the bytes of these blocks. After a block has ended
+ * unseen, other blocks get its address. The address is then freed at the same rate as that of a
+ * live block. From the first such free on, the block's end is known. */
 static double ended_unseen(const struct context *c, size_t last)
 {
 	double held = 0, allocated = 0, lost = 0;

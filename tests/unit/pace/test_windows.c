@@ -28,8 +28,8 @@ struct run {
 	uint64_t open_ns, now;
 	unsigned opened;
 	double most;			  /* highest cost per CPU time since the first window */
-	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the
-					   * second one on */
+	double lengths[4096], gaps[4096]; /* ms; [i], from i = 1 on: the length of the i-th window,
+					   * and of the gap behind it */
 };
 
 static void pass(struct run *run, const struct program *p, const struct windows *w, bool open,
@@ -406,8 +406,8 @@ static void what_is_recent_replaces_what_was_learnt(void **state)
 }
 
 /* A program uses a tenth of a core, and probes make it twenty times slower. If the machine has an
- * idle core, the program has as many windows as one that always works. They cost a hundredth of a
- * core, and are open for a hundredth of the time. If the machine has no idle core, windows may cost
+ * idle core, the program has as many windows as a program that is always busy. They cost a
+ * hundredth of a core, and are open for a hundredth of the time. If the machine has no idle core, windows may cost
  * only a hundredth of the program's own CPU time, so there are fewer. */
 static void light_work_is_seen(void **state)
 {

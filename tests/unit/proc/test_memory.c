@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads memory of another process. Reads of some of its pages hang. */
+/* Reads memory of another process. A read hangs at some pages of that process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -178,7 +178,7 @@ static void too_many_are_left_behind(void **state)
 		int rc;
 
 		pids[i] = start_child(go[i]);
-		/* waiting takes a quarter of the time */
+		/* -EBUSY: earlier waits have used up their quarter of the time */
 		while ((rc = memory__read(pids[i], (uintptr_t)pages + 2 * PAGE, to, 1)) == -EBUSY)
 			usleep(10000);
 		assert_int_equal(rc, -ETIMEDOUT);
