@@ -646,7 +646,7 @@ storm: $(B)/memtrace progs
 		python3 tests/live/run.py storm_everywhere
 
 # Long tests of the agent (root). fleet-hour: a Prometheus with the alerts of examples/ scrapes an
-# agent. fleet-storm: tens of thousands of programs start and end while an agent traces them.
+# agent. fleet-storm: 100,000 programs start and end while an agent traces them.
 fleet-hour fleet-storm: $(B)/memtrace $(B)/memtrace-web progs
 	$(Q)python3 tests/fleet/$(@:fleet-%=%).py \
 		$(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))

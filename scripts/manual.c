@@ -230,7 +230,7 @@ static int put_bash_values(void *ctx, const struct option_group *group,
 	return 0;
 }
 
-/* Writes the completions of bash. zsh reads this file, too. */
+/* Writes the completions of bash. The file for zsh has them, too. */
 static void put_bash(FILE *to)
 {
 	fputs("_memtrace() {\n"

@@ -58,8 +58,8 @@ struct feed_message {
 	double round_s;	       /* FEED_ROUND: seconds that it took to make the round's profiles */
 	double every_s;	       /* FEED_ROUND: seconds from this round's start to the next one's */
 	/* FEED_ROUND: numbers of profiles of killed processes so far. n_spooled: written to the
-	 * spool; n_spool_lost: lost, because they could not be written; n_spool_removed: deleted,
-	 * to make room for newer ones */
+	 * spool; n_spool_lost: lost, because too many waited or they could not be written;
+	 * n_spool_removed: deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
 	/* FEED_ROUND: profiles of killed processes that are not written yet */
 	uint64_t n_spool_waiting;

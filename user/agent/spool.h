@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes profiles of processes that were killed or crashed into a directory. The tracer keeps the
  * limit of overhead and must not wait for a disk. So another process, mt-spool, writes them. It has
- * no capabilities and none of the tracer's descriptors. It continues until all is written, even if
- * the tracer ends first. */
+ * no capabilities, and of the tracer's descriptors only 0 to 2. It continues until all is written,
+ * even if the tracer ends first. */
 #ifndef MEMTRACE_AGENT_SPOOL_H
 #define MEMTRACE_AGENT_SPOOL_H
 
@@ -36,11 +36,11 @@ struct spool {
 	uint64_t n_written, n_lost, n_removed;
 };
 
-/* Starts mt-spool, which opens the directory. Call it before there are probes: mt-spool would have
- * copies of their descriptors, and these would keep the probes in place. 0, or negative errno with
- * err: the directory cannot be written, or the like. Takes two seconds at most. If the directory's
- * file system has not answered by then, is_slow is set, profiles wait, and spool__report() tells
- * when the file system has answered. */
+/* Starts mt-spool, which opens the directory. Call it before there are probes: mt-spool begins with
+ * copies of all descriptors, and copies of the probes' descriptors would keep the probes in place
+ * until mt-spool has closed them. 0, or negative errno with err: the directory cannot be written,
+ * or the like. Takes two seconds at most. If the directory's file system has not answered by then,
+ * is_slow is set, profiles wait, and spool__report() tells when the file system has answered. */
 int spool__open(struct spool *spool, const char *dir, struct error *err);
 
 /* Checks whether spool__open() would accept the directory. Changes nothing there. 0, also if the

@@ -61,8 +61,8 @@ struct run {
 	/* as of the last round: how often the server was started, and how many profiles were
 	 * dropped */
 	uint64_t n_started, n_dropped;
-	/* how many processes got more windows, and how many did not, because enough other processes
-	 * had them already */
+	/* how often a process got more windows, and how often a process did not, because enough
+	 * other processes had them already */
 	uint64_t n_favours, n_favours_refused;
 };
 
@@ -95,8 +95,8 @@ TAKE_OPTION(listen)
 	return 0;
 }
 
-/* arguments__expand() has already replaced the --config of the command line, so this --config is a
- * second one. */
+/* arguments__expand() has already replaced the --config of the command line, and refused a second
+ * one. So only a shortened name (--conf) gets here, from the command line or from the file. */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
@@ -366,8 +366,8 @@ static void end_round(struct run *run, double round_s, double every_s)
 }
 
 /* Makes new profiles, and sends them to the server. asked: makes a profile of every process.
- * Returns when the next round is due. *ret_rest_s: no round begins before this time has passed,
- * even on request. */
+ * Returns when the next round is due. *ret_rest_s: after this round, no round begins on request
+ * before this time has passed. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};

@@ -58,7 +58,7 @@ int take_signals(const sigset_t *signals);
  * have already ended the tracing. */
 void release_signals(int signal_fd, const sigset_t *signals);
 
-/* Complains, and adds "see `memtrace COMMAND --help`". Returns EXIT_USAGE. */
+/* Complains, and adds "Try 'memtrace COMMAND --help'.". Returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Flushes standard output and returns status. If status is 0 and some output could not be written,

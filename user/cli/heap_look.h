@@ -32,7 +32,7 @@ struct heap_look_options {
 	bool by_file; /* the profile is from a file: blocks may have been replaced since */
 	const struct heap_range *ranges; /* as in census_options */
 	size_t n_ranges;
-	double patience_s; /* time limit: no census begins later; 0: no limit */
+	double patience_s; /* for all censuses together; 0: SCAN_PATIENCE_S for each */
 	struct scan_pace pace;
 };
 

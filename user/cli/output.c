@@ -13,8 +13,8 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 
-#define DEFAULT_WIDTH 120 /* width for a terminal that does not tell its own */
-#define MIN_WIDTH     40  /* least width of a table on a terminal that tells its width */
+#define DEFAULT_WIDTH 120 /* for a terminal that tells no width, or less than MIN_WIDTH */
+#define MIN_WIDTH     40  /* least width of a table; a smaller number in COLUMNS counts as this */
 
 static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 {

@@ -33,8 +33,9 @@ extern const struct format formats[N_FORMATS];
 /* Returns the format of that name, or NULL. */
 const struct format *find_format(const char *name);
 
-/* Finds a format for stacks that no run has recorded (profile/drawing.h). Such a format needs no
- * addresses of code. what: the stacks' name in messages. 0, or the status of usage_error(). */
+/* Finds a format for stacks that no run has recorded (profile/drawing.h). Formats that set
+ * needs_objects are refused. what: the stacks' name in messages. 0, or the status of
+ * usage_error(). */
 int take_drawn_format(const char *command, const char *what, const char *value,
 		      const struct format **ret);
 /* Can the format (NULL: none was given) be combined with --json and with this output? output: a

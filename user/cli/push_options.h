@@ -9,7 +9,7 @@
 #define PUSH_OPTIONS 64 /* at most this many, of all kinds together */
 
 struct push_option {
-	const char *name;  /* "pyroscope", "otlp", "tenant", "token", "label" */
+	const char *name;  /* "pyroscope", "pyroscope-rpc", "otlp", "tenant", "token", "label" */
 	const char *value; /* the value as given */
 };
 

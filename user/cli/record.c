@@ -296,8 +296,8 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
-/* Traces until the end of the run. Returns 0, or the status of a snapshot that could not be
- * written. */
+/* Traces until the end of the run. Returns 0, or EXIT_FAILED after a complaint: a file could not be
+ * written, or the session was not guarded any more. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
 {
 	struct status_line line = {};

@@ -44,8 +44,7 @@ struct record_config {
 	bool json;
 	const char *json_path; /* NULL: JSON goes to the stream of tables */
 	const char *parts_dir; /* directory for record_write_parts(); NULL: none */
-	FILE *out;	       /* for tables and JSON; never the stream of a traced command's
-			        * output */
+	FILE *out;	       /* for tables and JSON: record_choose_output() */
 	const char *out_name;
 	bool quiet, verbose;
 	bool why;			     /* --why */
@@ -88,7 +87,8 @@ const struct record_heap *record_heap__of(const struct record_config *c,
 					  const struct profile *profile);
 void record_heap__clear(struct record_config *c);
 
-/* Chooses the stream for tables and JSON: with a command, standard output is the command's. */
+/* Chooses the stream for tables and JSON. With a command, standard output is the command's, unless
+ * the user asks for standard output (trace.to_stdout). */
 void record_choose_output(struct record_config *c);
 
 /* record_write_files() writes a profile's files. For a snapshot, `told` is NULL, and c stores the

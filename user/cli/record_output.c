@@ -216,8 +216,9 @@ int record_write_parts(const struct record_config *c, struct session *session)
 }
 
 /* With a command, standard output belongs to the command: whoever reads it from a pipe expects the
- * command's text, not memtrace's. So tables go to standard error. stderr is not buffered and would
- * write a table in small pieces, so the tables get a buffered stream of their own. */
+ * command's text, not memtrace's. So tables go to standard error, unless the user asks for standard
+ * output. stderr is not buffered and would write a table in small pieces, so the tables get a
+ * buffered stream of their own. */
 void record_choose_output(struct record_config *c)
 {
 	int fd = c->command && !c->trace.to_stdout

@@ -85,7 +85,7 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 
 /* Finds the threads of exactly that name; if there is none, the threads whose names match it as an
  * expression. *ret has an element for each thread; the caller frees it. 0; -ENOENT: none; -EINVAL:
- * neither a name nor a valid expression. */
+ * neither a name nor a valid expression; -ENOMEM. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -533,7 +533,7 @@ static const struct option_row view_rows[] = {
 		"rows."},
 	{"min-share", .arg = "PCT", .by_default = "1", .take = take_min_share,
 	 .help = "least share of a caller in the tree",
-	 .man = "Per cent of the memory of all stacks. Callers with less are left out."},
+	 .man = "Per cent of the memory of all stacks. Callers with less share one line."},
 	{"leaks", .flag = offsetof(struct report_config, table.leaks),
 	 .help = "stacks by growth, if the file stores it",
 	 .man = "memtrace's own .pb.gz files store it if the run was long enough: half a minute, "

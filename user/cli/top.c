@@ -356,7 +356,7 @@ int cmd_top(int argc, char **argv)
 	_cleanup_close_ int signal_fd = -1;
 	struct run run = {.config = &config};
 	struct session_options options;
-	struct error err = {}, refused = {}; /* refused: reported when the user asks for files */
+	struct error err = {}, refused = {}; /* refused: ignored, as writing files reports it */
 	sigset_t waiting;
 	int status;
 

@@ -147,7 +147,7 @@ static void format_known(struct interval interval, char *cell)
 }
 
 /* Writes the interval of growth into the cell: MAY_BE_0 if growth may be 0; nothing if the interval
- * is not known. */
+ * is not known, or if growth is exact. */
 static void format_growth_interval(const struct growth *growth, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)

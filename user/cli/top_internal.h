@@ -69,7 +69,7 @@ struct top_view {
 	char note[NOTE_BYTES];
 	bool warning;
 	struct top_status status;
-	bool known;	  /* there was at least one update */
+	bool known;	  /* at least one update had a profile */
 	double elapsed_s; /* time of the last update, seconds after the start */
 	struct process *processes;
 	size_t n_processes;
@@ -80,7 +80,7 @@ struct top_view {
 	char *stack;	  /* the selected group's key; owned; NULL: always the first row */
 	struct row *rows; /* rows of the list, sorted and filtered; owned */
 	size_t n_rows, selected, first;
-	size_t page;	   /* rows that the last drawing showed */
+	size_t page;	   /* rows for which the last drawing had room */
 	size_t text_first; /* first line on the screen of a text that is shown instead of a list */
 	size_t text_lines; /* lines of that text at the last drawing */
 };
@@ -98,7 +98,7 @@ const struct row *top_view__stack(const struct top_view *view);
 /* For qsort_r(): compares by the enum top_sort at ctx. */
 int top_row__compare(const void *a, const void *b, void *ctx);
 
-/* Is any of the figures above 0? */
+/* Is there live memory, or a rate above 0? */
 bool top_numbers__any(const struct numbers *numbers);
 
 /* Returns the 95 % interval of live memory; NaN: the figure is exact, or the interval is not

@@ -26,8 +26,8 @@ void trace_config__init(struct trace_config *c)
 {
 	*c = (struct trace_config){
 		.what = WHAT_HEAP,
-		/* docs/overhead.md: windows at 1 % affect less than one in a hundred of a server's
-		 * requests. At 5 % the 99th percentile of the request times rises by half. */
+		/* docs/overhead.md: windows at 1 % hardly change the 99th percentile of a server's
+		 * request times. At 5 % this percentile rises by about a third. */
 		.max_overhead = 0.01,
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
@@ -455,7 +455,7 @@ const struct option_row trace_view_rows[] = {
 const struct option_row trace_rare_rows[] = {
 	{"max-host-overhead", .arg = "PCT", .by_default = "2", .take = take_max_host_overhead,
 	 .help = "share of the machine's CPU time that tracing many processes may cost",
-	 .man = "With -a, --comm and the like. off: no limit."},
+	 .man = "With -a, --comm and the like, or more than 16 PIDs. off: no limit."},
 	{"alloc", .arg = "FILE:FUNCTION(size=N[*M])->ret", .take = take_function,
 	 .help = "another function that allocates",
 	 .man = "For a pool of your own. FILE is a mapped file, or exe for the program. size=N: "

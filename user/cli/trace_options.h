@@ -41,7 +41,7 @@ struct trace_config {
 	struct symbolize_options symbolize;
 };
 
-/* Parses per cent of CPU time, or "off". *ret: a share, 0..1; 0: off. 0, or EXIT_USAGE after a
+/* Parses per cent of CPU time, or "off". *ret: a share, 0.001..1; 0: off. 0, or EXIT_USAGE after a
  * complaint. */
 int parse_overhead(const char *command, const char *text, double *ret);
 
@@ -60,8 +60,8 @@ int trace_config__settle(struct trace_config *config, const char *command, bool 
 /* Makes the session's options, which point into config. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of what a started session cannot do. Names the functions of --alloc and --free whose
- * file is not mapped yet. Says if there are no return probes. */
+/* Complains of what a started session cannot do. Names the functions of --alloc, --free and --end
+ * whose file is not mapped yet. Says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, except the first *told ones, which were reported

@@ -16,9 +16,9 @@
 struct why_makers;
 
 /* Makes a report with one row for each path of `why`, in the order of the paths.
- * why_report__merge() merges equal rows. makers: names the functions that allocated the blocks on
- * the paths; NULL: they are not known. makers must outlive the report. Free ret with
- * why_report__clear(). 0 or -ENOMEM. */
+ * why_report__merge() merges equal rows. asked: the user asked for certain blocks. makers: names
+ * the functions that allocated the blocks on the paths; NULL: they are not known. makers must
+ * outlive the report. Free ret with why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, const struct why_makers *makers,
 		     struct why_report *ret);
 
@@ -50,8 +50,8 @@ struct why_stack {
 
 /* Traces the process, with record's default limits. Finds sampled blocks that are live at the end
  * and whose stacks have a function that matches. pattern: regex as the user wrote it. Call
- * privileges__limit() once before. ret: zeroed; freed with why_stack__free() in any case. 0, or the
- * exit status after a complaint. */
+ * privileges__limit() once before. ret: from calloc(); the caller frees it with why_stack__free()
+ * in any case. 0, or the exit status after a complaint. */
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
 		    struct why_stack *ret);
 void why_stack__free(struct why_stack *stack);
@@ -68,8 +68,8 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
 
 struct registers;
 
-/* Adds the registers of a process as roots. registers is NULL if they cannot be read. 0 or negative
- * errno. */
+/* Adds the registers of a process as roots, and fills in what threads lacks of them (tp, bp).
+ * registers is NULL if they cannot be read; the result is then -ENOTSUP. 0 or negative errno. */
 int why_registers__add(struct registers *registers, struct root_threads *threads);
 
 #endif

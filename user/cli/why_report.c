@@ -15,7 +15,8 @@
 #include "symbolize/thread_names.h"
 #include "symbolize/variables.h"
 
-/* If more than this share of the list of lost blocks is in doubt, nothing is called lost. */
+/* If the search ended while scans still took blocks off the list of lost blocks, and the last of
+ * these scans took more than this share off, nothing is called lost. */
 #define MOST_UNSETTLED 0.02
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)

@@ -27,11 +27,12 @@
  *   interval_bytes is 0.
  *
  * Numbers that go into sums are refused if they are impossible (more than 2^62 bytes or objects,
- * all stacks together). Other numbers are limited to possible values: shares to 0 .. 1, sizes to 0
- * .. 2^62. A thread with a tid that the kernel never gives stays a thread of its own, with a new
- * tid from 2^31 on. Unusable lines of a list of libraries are counted as lost: mappings_unreadable.
- * There are limits (decode/internal.h): 4 million items of each kind, such as stacks or functions,
- * and 1 GiB for the memory of the profile.
+ * all stacks together). Most impossible numbers in memtrace's own fields (profile/pprof.h) are
+ * refused, too. Other numbers are limited to possible values: shares to 0 .. 1, sizes to 0 .. 2^62.
+ * A thread with a tid that the kernel never gives stays a thread of its own, with a new tid from
+ * 2^31 on. Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There
+ * are limits (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1
+ * GiB for the memory of the profile.
  *
  * The profile is sorted, and all locations have names ("module+0xoff" or "0xaddr" where the file
  * has none). The caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;

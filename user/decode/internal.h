@@ -132,8 +132,9 @@ struct estimate unsampled(double n, double s, uint64_t interval);
  * from draft__name(). 0; -EFBIG; -ENOMEM. */
 int draft__sort(struct draft *draft);
 
-/* Call it last. Names the locations that have no name yet by their offset, and checks the size of
- * all stacks written out. 0; -EFBIG; -ENOMEM. */
+/* Call it last. Names the locations that have no name yet by their offset. Fills in figures of
+ * allocated and freed memory that the file lacks. Checks the size of all stacks written out. 0;
+ * -EFBIG; -ENOMEM. */
 int draft__finish(struct draft *draft);
 
 /* Reads decimal digits at *pos, and moves *pos after them. 0, or -EINVAL: no digit, or the number

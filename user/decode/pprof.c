@@ -30,9 +30,11 @@ static bool is_named_in(struct bytes regex, const char *name)
 	return false;
 }
 
-/* Is the leaf of each stack the function that holds the memory? The answer is no if any stack
- * begins with an allocator's function that drop_frames names. Tools that obey drop_frames leave
- * these functions out when they write the profile again. */
+/* Is the leaf of each stack the function that holds the memory? Yes in files of other tools, and in
+ * files whose comments say so. In other files, the answer is no if any stack begins with an
+ * allocator's function that drop_frames names. Tools that obey drop_frames leave these functions
+ * out when they write the profile again. The answer is also no if drop_frames is empty, or if no
+ * stack has two locations. */
 static bool leaf_holds(const struct pprof_file *file)
 {
 	const struct profile *profile = file->draft->profile;

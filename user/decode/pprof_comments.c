@@ -131,7 +131,8 @@ static const char *behind(const char *key, const char *word)
 }
 
 /* Uses a comment if it is one of memtrace's. A value that is set already stays, so a merged profile
- * has the values of the first profile in it. */
+ * has the values of the first profile in it. There are two exceptions: counts of losses are added
+ * up, and of the bytes of a kind of memory, the last value counts. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;

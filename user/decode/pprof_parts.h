@@ -47,8 +47,9 @@ struct pprof_file {
 	bool own; /* memtrace has written the file; pprof_comments__read() sets it */
 };
 
-/* Reads all but the contents of samples, mappings, locations and functions. The caller has set
- * input and draft; the rest is zero. Also returns -EINVAL if the profile is not of a heap. */
+/* Reads all but memtrace's own fields, and the contents of samples, mappings, locations and
+ * functions. The caller has set input and draft; the rest is zero. Also returns -EINVAL if the
+ * profile is not of a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
@@ -114,7 +115,8 @@ struct pprof_places {
 	struct pprof_location **order;	  /* all locations, ascending by addr */
 };
 
-/* Adds the mappings to the profile, and sets the addr of each location. */
+/* Adds the mappings to the profile, and sets the addr of each location. If the profile's program is
+ * not known yet, the file of the first mapping counts as the program. */
 int pprof_places__read(struct pprof_places *places, const struct pprof_file *file);
 
 void pprof_places__clear(struct pprof_places *places);

@@ -140,7 +140,8 @@ static int by_addr(const void *a, const void *b)
 }
 
 /* Each location gets an address that no other location has. If the location's address in the file
- * is usable and not taken yet, the location keeps this address. Otherwise it gets an address from
+ * is usable and not taken yet, the location gets this address plus 1: a profile has return
+ * addresses, and pprof has return addresses minus 1. Otherwise it gets an address from
  * PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {

@@ -24,8 +24,8 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* Like wire__bad(), for bytes that are not even in protobuf's form. The file may then be of any
- * kind, and the message says so unless the file was gzipped. */
+/* Like wire__bad(), for bytes that do not even have the form of a pprof profile. The file may then
+ * be of any kind, and the message says so unless the file was gzipped. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,

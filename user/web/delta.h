@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that ask what a process gains within some seconds, as heap?seconds=S asks Go's
  * net/http/pprof. A request waits for two profiles: one that is taken after the request, and one
- * that is taken at least S seconds after the first one. */
+ * that is taken at least S seconds after the first one, or when the process has ended. */
 #ifndef MEMTRACE_WEB_DELTA_H
 #define MEMTRACE_WEB_DELTA_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* OpenMetrics 1.0 (openmetrics.io). Each series belongs to a group: the processes of one name. One
  * series for each process would be too many series, and none of them would last. The number of
- * groups is bounded: those that hold most have series of their own, the rest is "other". */
+ * groups is bounded: the groups of the processes that hold most have series of their own, the rest
+ * is "other". */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -476,8 +477,8 @@ static void put_push(const struct push *push, const struct form *form)
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
 }
 
-/* Writes the losses of all processes by name. The losses of the whole run count once. 0 or
- * -ENOMEM. */
+/* Writes the losses of all processes that have not ended, by name. The losses of the whole run
+ * count once. 0 or -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();

@@ -58,10 +58,11 @@ const char *push_kind__name(enum push_kind kind);
  * process->before_ns; NULL: there was none. A profile without stacks is not sent. */
 void push__add(struct push *push, const struct process *process, const struct profile *before);
 
-/* Begins to send, if it has not begun yet. 0 or -ENOMEM. */
+/* Begins to send, if it has not begun yet. Call it before push__poll(). 0 or -ENOMEM. */
 int push__start(struct push *push);
 
-/* Like poll() with the timeout wait_ms, but sends meanwhile. A failure is a negative errno. */
+/* Waits for input at fds as poll() does, at most wait_ms, and sends meanwhile. Does not set
+ * `revents`. 0, whether there is input or not, or negative errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
 
 /* For people: the receivers, their state, and what waits for them. push may be NULL. Always returns

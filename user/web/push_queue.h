@@ -78,7 +78,8 @@ struct push_queue {
 };
 
 /* Adds a request, which the queue owns from now on. If there is no room, the oldest requests that
- * are not under way are dropped. */
+ * are not under way are dropped. If there is still no room, or if the request is larger than the
+ * whole queue, the new request itself is dropped. */
 void push_queue__add(struct push_queue *queue, struct push_request *request);
 
 /* Returns the next request to send, and marks it as under way; NULL: none is to be sent now. */

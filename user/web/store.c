@@ -352,7 +352,7 @@ bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64
 }
 
 /* Judges recent growth, and notes when it begins and ends. Call it when the process has a new
- * snapshot. */
+ * snapshot, or when its newest one is still right at a later time. */
 static void judge_growth(struct store *s, struct process *p)
 {
 	const struct moment *moments[STORE_KEPT];

@@ -102,7 +102,7 @@ struct process {
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
 	unsigned next_id;
-	uint64_t round; /* the last round in which the process had a profile */
+	uint64_t round; /* the last round in which the tracer named the process */
 	struct container container;
 	bool ended;
 	bool inactive; /* the process is also in store.inactive */
@@ -128,8 +128,8 @@ struct store {
 	size_t bytes;	 /* bytes of all snapshots */
 	uint64_t rounds; /* number of rounds that have ended */
 	/* Losses. n_evicted: snapshots that were deleted early or for which there was no room;
-	 * n_unreadable: profiles that could not be read; n_refused: processes for which there was
-	 * no room. */
+	 * n_unreadable: profiles that could not be read; n_refused: profiles of processes for which
+	 * there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
 	/* Called when `latest` of a process is a new profile. before: the previous profile, which
 	 * is freed afterwards unless it is `latest`; NULL: there was none. `came` may be NULL. */
