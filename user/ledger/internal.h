@@ -29,7 +29,8 @@ static inline bool survivors__is_regrown(const struct survivors *survivors,
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,
 					 uint32_t window);
 
-/* Reads the contents of the new blocks of the last window. 0 or what the reader answers. */
+/* Reads the contents of the new blocks of the last window. 0, -ENOMEM, or what the reader
+ * answers. */
 int contents__read_new(struct survivors *survivors, survivors_reader reader, void *ctx);
 
 #endif

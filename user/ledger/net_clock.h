@@ -87,9 +87,10 @@ enum net_clock_edge {
 };
 
 /* Adds the totals at a moment. work: in bytes; NaN if not known. A later point never replaces an
- * edge. If a total of time decreases, it counts as unchanged. If the total of work decreases, the
- * work since the last point is not known. When there are NET_CLOCK_MAX points that are not edges,
- * every second one of them is removed. 0 or -ENOMEM. */
+ * edge. A point that is not later than the last one is ignored. If a total of time decreases, it
+ * counts as unchanged. If the total of work decreases, the work since the last point is not known.
+ * When there are NET_CLOCK_MAX points that are not edges, every second one of them is removed. 0 or
+ * -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
 

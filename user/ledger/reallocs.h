@@ -43,7 +43,8 @@
 #include "capture/snapshot.h"
 #include "ledger/series.h"
 
-/* What the reallocs of one stack added in one window: sums over samples. */
+/* What the reallocs of one stack added in one window: sums over samples. In a stack's first record,
+ * `mean_size`, `moved` and `ended` include what came before this window. */
 struct realloc_record {
 	struct abi_stack_key stack;
 	uint64_t start_ns, end_ns; /* of the window */
@@ -56,7 +57,7 @@ struct realloc_record {
 
 struct reallocs {
 	struct abi_site_key *keys; /* of stacks whose blocks realloc has grown, ascending */
-	struct abi_site *last;	   /* their counts at the last harvest */
+	struct abi_site *last;	   /* their counts when sites were last read */
 	size_t n;
 	struct realloc_record *records;
 	size_t n_records, room;

@@ -159,7 +159,8 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 
 /* Scales one of the numbers of each part so that the parts add up to `whole`. (The process may have
  * run between the readings of smaps and of pagemap.) field: offset of the number in resident_bytes.
- * Returns false if the number is 0 in all parts, so that `whole` cannot be divided among them. */
+ * Returns false if the number is 0 in all parts but `whole` is not 0, and so cannot be divided
+ * among them. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
 	uint64_t counted = 0, given = 0, so_far = 0, pages;

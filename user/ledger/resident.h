@@ -13,7 +13,8 @@
 /* Reads smaps of pid. Reads pagemap, too, if one mapping has several owners (the kernel joins
  * mappings that touch each other). book: who has mapped which range, after region_book__settle();
  * empty when regions were not followed. glibc: the process uses glibc's malloc, so its arenas are
- * recognised. 0; -ESRCH: the process has ended; other negative errno: nothing was measured. */
+ * recognised. *ret: all zero, or an earlier result, which is freed and replaced if the reading
+ * succeeds. 0; -ESRCH: the process has ended; other negative errno: nothing was measured. */
 int resident__read(pid_t pid, const struct region_book *book, bool glibc,
 		   struct resident_pieces *ret);
 

@@ -360,9 +360,9 @@ static int lose(struct survivors *s, const struct survivors_block *b)
 	return 0;
 }
 
-/* In a continuous stretch no ends are reported. So a followed block that is not among the n
- * addresses has ended. The address of an ended block is not watched any more, because it shows
- * nothing new. */
+/* In a continuous stretch no ends are reported. So a followed block that is not among the n blocks
+ * of the table has ended. If none of the blocks that are followed at an address is among them, all
+ * of these are let go, because the address shows nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
 {

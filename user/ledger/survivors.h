@@ -99,7 +99,7 @@ struct survivors_stack {
 		 * blocks. changed: how many of these blocks have changed. */
 		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
-	/* the totals at the last call of survivors__take_sites() */
+	/* the totals at the last call of survivors__take_sites() or survivors__pass_over() */
 	uint64_t samples, bytes, objects_q16;
 };
 
@@ -158,9 +158,9 @@ int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
  * in place. addrs, live: addresses and records of the process's n blocks, read from the kernel
  * side's table a moment after window->end_ns. The blocks that were born in the window are followed
  * from now on, and their contents are read. now_ns: the time of that reading. If a window begins
- * where the last one ended, it continues the last one. If window->continuous, no ends were
- * reported, so a block that is missing from the table has ended. forget() is called for blocks born
- * in no window. 0 or -ENOMEM. */
+ * where the last one ended, and both or neither are continuous, it continues the last one. If
+ * window->continuous, no ends were reported, so a block that is missing from the table has ended.
+ * forget() is called for blocks born in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -189,8 +189,8 @@ int survivors__take_sites(struct survivors *survivors, const struct snapshot_sit
 /* Like survivors__take_sites(), for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
-/* Compares the contents of all blocks that may still live, for a profile of this moment. 0 or what
- * the reader answers. */
+/* Compares the contents of all blocks that may still live, for a profile of this moment. 0,
+ * -ENOMEM, or what the reader answers. */
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns,
 		    survivors_reader reader, void *ctx);
 
@@ -215,7 +215,8 @@ const struct survivors_stack *survivors__find(const struct survivors *survivors,
 					      const struct abi_stack_key *key);
 
 /* Notes that the process has replaced its program (exec): blocks born before exec_ns are not
- * followed any more. */
+ * followed any more. Forgets what was counted for all stacks, and the window of the last
+ * survivors__meet() if it is not harvested yet. */
 void survivors__exec(struct survivors *survivors, uint64_t exec_ns);
 
 #endif

@@ -18,11 +18,12 @@
  * so far. No window is opened while the sum of this debt and the further cost expected of open
  * windows is above zero. So the windows together keep the limit on average.
  *
- * Whose turn it is: a process that has used no CPU time since its last turn has allocated nothing,
- * and gets no turn. Of the other processes, the next is the one with the largest product of weight
- * and time since its last turn. A process of weight w gets w times as many turns as one of weight
- * 1, and every process gets turns. The weight is 1, plus up to 8 for growth (the kernel's counts of
- * resident memory and page faults), plus up to 2 for CPU time.
+ * Whose turn it is: a process that has used almost no CPU time since its last turn (less than
+ * MIN_CPU_NS in host.c) has allocated next to nothing, and gets no turn. Of the other processes,
+ * the next is the one with the largest product of weight and time since its last turn. A process of
+ * weight w gets w times as many turns as one of weight 1, and every process gets turns. The weight
+ * is 1, plus up to 8 for growth (the kernel's counts of resident memory and page faults), plus up
+ * to 2 for CPU time.
  *
  * A favoured process (scheduler__favour()) has FAVOUR times that weight. So it gets more of the
  * turns that the limit allows, and the others still get some.
@@ -63,8 +64,8 @@ struct host {
 	struct thinning_costs last; /* parts of the cost between the last two bookings;
 				     * last_samples_ns: `samples_ns` at the last booking */
 	double last_samples_ns;
-	/* while probes are everywhere: the factor of the sampling intervals of all processes. A
-	 * process whose own factor is larger keeps its own factor */
+	/* while probes are everywhere: a factor above 1 is that of the sampling intervals of all
+	 * processes, except for a process whose own factor is larger */
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
 	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
@@ -102,8 +103,9 @@ struct host_process {
 void host__begin(struct host *host, double budget, double own, unsigned cpus, uint64_t now_ns,
 		 double cost_ns);
 
-/* Books the time and the cost since the last booking. cost_ns: the machine's total cost at
- * now_ns. */
+/* Books the time and the cost since the last booking. cost_ns: the machine's total cost at now_ns.
+ * While probes are everywhere and the limit is kept, may make the factor of host->thinning
+ * smaller. */
 void host__book(struct host *host, uint64_t now_ns, double cost_ns);
 
 /* Does tracing cost so much that processes must be judged? */
@@ -116,7 +118,8 @@ bool host__coarsen(struct host *host, uint64_t now_ns);
 /* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
  * more often, with the process's totals at now_ns. samples_ns: the part of the cost that samples
  * took. thinning: how far apart the process's samples are. If the limit is exceeded, but samples
- * farther apart can still help, puts them farther apart and returns false. */
+ * farther apart can still help, puts them farther apart and returns false. If the limit is kept,
+ * may put them closer. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);
@@ -140,8 +143,9 @@ void host_process__learn(struct host_process *process, double cost_ns, double cp
 /* Notes that the process's turn is over, or that the process is new. */
 void host_process__end_turn(struct host_process *process, uint64_t now_ns, double cpu_ns);
 
-/* Notes the process's CPU time, as the kernel counts it. Has the process used any since the last
- * reading, so that its size should be read? */
+/* Notes the process's CPU time, as the kernel counts it. Should the process's size be read? true if
+ * the process has used at least a thousandth of a core since the last reading, or if this is the
+ * first reading. */
 bool host_process__watch(struct host_process *process, uint64_t now_ns, double cpu_ns);
 /* Notes the process's resident set and page faults, as the kernel counts them. */
 void host_process__watch_size(struct host_process *process, uint64_t now_ns, uint64_t rss_bytes,

@@ -44,8 +44,9 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 /* Calls ops->harvest() for all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
-/* Returns the factor of the sampling interval of a process that is traced continuously: its own
- * factor or, if that is larger, the factor for all processes. */
+/* Returns the factor of the sampling interval of a process that is traced continuously. This is its
+ * own factor or, while probes are everywhere, the factor for all processes, if that is above 1 and
+ * larger than its own. */
 double pace__factor(const struct scheduler *sc, const struct paced *p);
 /* For a process that is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);

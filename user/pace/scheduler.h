@@ -2,7 +2,8 @@
 /* Puts probes in place and removes them, as windows.h and host.h decide, so that tracing keeps its
  * limits. One scheduler serves two cases.
  *
- *   own     each process has probes of its own, which are in place in its windows only.
+ *   own     each process has probes of its own, which are in place in its windows, or all the time
+ *	     if it is traced continuously.
  *   shared  probes are in the code of all processes ("everywhere") while this exceeds no limit.
  *	     Otherwise these probes are removed, and processes get turns under the host's limit:
  *	     a few processes at a time have probes of their own, for a window each.
@@ -152,7 +153,7 @@ struct scheduler {
 	void *ctx;
 	struct pace_limits limits;
 	bool begun, stopped;
-	/* processes that have not ended, or have a window that is due. The objects belong to their
+	/* all processes from scheduler__add() to scheduler__forget(). The objects belong to their
 	 * owners */
 	struct paced **processes;
 	size_t n, room;
@@ -230,8 +231,8 @@ bool scheduler__is_quiet(struct scheduler *scheduler);
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
-/* Harvests all windows that are over, also those of processes that have ended. Call it before the
- * profiles of these processes are made. */
+/* If a window of a process that has ended is not harvested yet, harvests all windows that are over.
+ * Call it before the profiles of processes that have ended are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
 /* Call it after other code has removed all probes. when_ns: when they were removed. Discards what

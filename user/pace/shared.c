@@ -364,9 +364,9 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 
 /* Returns how long the turn of a process that is traced cheaply may be. The turn has no limit while
  * there is room for the turns of other processes and the host's limit is not exceeded. (A few cheap
- * processes together can exceed the host's limit. But after a single expensive window, too, there
- * is no room for a moment, and this alone must not limit turns. So turns are limited only after
- * FULL_TICKS full ticks.) */
+ * processes together can exceed the host's limit. But after a single expensive window, too, the
+ * host's budget allows no window for a moment, and this alone must not limit turns. So turns are
+ * limited only after FULL_TICKS full ticks, or if no slot is free.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))

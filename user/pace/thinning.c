@@ -3,10 +3,11 @@
 
 #define S 1000000000ULL
 
-/* Parts of the allowed share. EASY: the most that continuous tracing may cost when it begins. CALM:
- * samples come closer again only if tracing then costs no more than this. LEAST: the least part
- * that the cost of calls must leave for samples. If calls leave less, there would be so few samples
- * that windows tell more. FINE: the most that samples closer than asked for may cost. */
+/* Parts of the allowed share. EASY: the most that continuous tracing may cost when it begins, or
+ * goes on with samples farther apart. CALM: samples come closer again only if tracing then costs no
+ * more than this. LEAST: the least part that the cost of calls must leave for samples. If calls
+ * leave less, there would be so few samples that windows tell more. FINE: the most that samples
+ * closer than asked for may cost. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02

@@ -56,7 +56,8 @@ void thinning__init(struct thinning *thinning, double least, double most);
 
 /* Supposes that the process goes on as in the stretch whose costs are given. Returns the least
  * factor of 1 or more with which continuous tracing would then cost at most EASY (thinning.c) times
- * costs->share. 0: no allowed factor is large enough. */
+ * costs->share. 0: no allowed factor is large enough, or the cost of calls leaves too little for
+ * samples (LEAST in thinning.c). */
 double thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Notes that continuous tracing begins now, with that factor. */

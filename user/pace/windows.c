@@ -19,7 +19,7 @@
 #define LONGEST	  1.5
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
-#define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
+#define LOOK_NS	  (50 * MS)   /* between steps in continuous tracing, and in a long window */
 #define OVERSPENT 4.0	      /* a window ends at this many times its expected cost */
 #define GLANCE_NS (250 * MS)  /* between steps in a gap: the process may become busier, or idle */
 /* Unused budget is saved up to a limit, the larger one of two: CREDIT_NS, and the cost of CREDIT

@@ -14,11 +14,11 @@
  *
  * The length of windows is chosen so that a window comes about every second, but this length has
  * limits. With very short windows, most of the time would go into opening and closing, while few
- * probes are in place. So a window is no shorter than a fifth of the time that opening and closing
- * take. A very long window would hold the process up noticeably. The precision of a run depends
- * more on the number of windows than on their length. When the least length was lowered from 12 ms
- * to 6, loops of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length
- * is drawn uniformly between 0.5 and 1.5 of its mean.
+ * probes are in place. So the mean length of windows is at least a fifth of the time that opening
+ * and closing take. A very long window would hold the process up noticeably. The precision of a run
+ * depends more on the number of windows than on their length. When the least length was lowered
+ * from 12 ms to 6, loops of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost.
+ * The length is drawn uniformly between 0.5 and 1.5 of its mean.
  *
  * A process may be busier in a window than before it. So a long window is looked at several times,
  * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
@@ -205,10 +205,10 @@ void windows__done(struct windows *windows, enum windows_action action, uint64_t
 
 /* Notes that the process's probes are removed, whatever was planned here: another file (host.h)
  * decides when this process is traced. now_ns: may be in the past, if the probes were removed
- * earlier. cost_ns, cpu_ns: the totals at now_ns. recent: recent cost and CPU time per wall ns,
- * which replace what was learnt before. NULL: learns from the time since the last change; then the
- * totals must be those at now_ns. Nothing is learnt if the probes were out already. windows__step()
- * opens the next window when it can be paid for. */
+ * earlier. cost_ns, cpu_ns: the totals at now_ns, or later ones. recent: recent cost and CPU time
+ * per wall ns, which replace what was learnt of windows before. NULL: learns from the time since
+ * the last change; then the totals should be those at now_ns. Nothing is learnt of windows if the
+ * probes were out already. windows__step() opens the next window when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  const struct windows_rates *recent);
 /* Notes that the process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the

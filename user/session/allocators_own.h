@@ -13,8 +13,8 @@
 void allocators_own__mark_sites(const struct build *build, struct profile *profile);
 
 /* Returns how many bytes the allocator of a stack's blocks keeps in front of each block: 0, or 8
- * (glibc, or an allocator that is not known). profile: must have its mappings, but need not be
- * sorted. */
+ * (glibc, functions that the user named, or an allocator that is not known). profile: must have its
+ * mappings, but need not be sorted. */
 double allocators_own__header(const struct build *build, const struct profile *profile,
 			      const struct abi_stack_key *stack);
 

@@ -27,7 +27,7 @@ uint64_t budget__keep(struct session *session);
 
 /* Raises or restores memtrace's priority. waits: memtrace is about to wait for what is due next.
  * Under a limit it then has a raised priority. false: memtrace is about to do longer work, with its
- * normal priority. */
+ * normal priority. Does nothing where probes are for all processes. */
 void budget__hurry(struct session *session, bool waits);
 
 /* Call it when the run is over: stops the scheduler, and restores memtrace's priority. */
@@ -37,8 +37,9 @@ void budget__end(struct session *session);
  * budget__keep() is not called. The first call after a long while returns true. */
 bool budget__holds(struct session *session);
 
-/* Has the cost of probes been measured: for the allocator's calls and, where there is a limit, for
- * mmap and its like? */
+/* Has the cost of probes been measured? For the heap, the cost of the allocator's calls must be
+ * known. For regions, the cost of mmap and its like must be known, unless the heap is traced, too,
+ * and there is no limit. */
 bool budget__cost_known(const struct session *session);
 
 /* Returns the cost of tracing the target so far, as the target feels it, ns; negative: unknown. */

@@ -97,7 +97,9 @@ struct target {
 	bool code_changed;
 	/* `maps` have changed, and have not been searched for allocators since */
 	bool probes_due;
-	struct maps maps; /* all mappings it ever had; of several at one address, only the newest */
+	/* all mappings that its program ever had; of several at one address, only the newest. If
+	 * too many are gone (MAX_GONE in targets.c), only the present ones */
+	struct maps maps;
 	/* CPU time so far of processes that ran in its memory (borrowers.c); n_borrowers: the
 	 * number of those that run there now */
 	uint64_t lent_ns;

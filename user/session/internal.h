@@ -152,8 +152,9 @@ static inline uint64_t target__cpu_used_ns(const struct target *t)
 
 void profile_list__clear(struct profile_list *list);
 
-/* Makes the profiles of processes that have ended, and frees their room in the kernel's tables.
- * Does so only now and then, because it reads all tables. */
+/* Makes the profiles of processes that were not named and have ended (none with
+ * options->forget_ended), and frees their room in the kernel's tables. Does so only now and then,
+ * because it reads all tables. */
 void profiles__settle_ended(struct session *session);
 
 /* With options->victims: now and then reads the blocks of the processes, because nothing can be
@@ -230,7 +231,7 @@ int targets__refresh_maps(struct session *session, struct target *target);
 void targets__welcome(struct session *session, const struct abi_event *event);
 
 /* Puts probes for all processes into those files of the target's allocators that have no probes.
- * The session owns target->allocators from then on. 0 or negative errno with err. */
+ * The session takes over target->allocators, which becomes NULL. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
 /* If the target has a pool whose blocks cannot be seen, adds this to the list of refusals. */

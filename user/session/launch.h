@@ -25,8 +25,8 @@ struct launch {
 };
 
 /* Forks the process that is to become argv, and makes it wait. The command does not inherit what
- * memtrace takes or gives up from now on (capabilities, limits, signals). The process ends with
- * memtrace. 0, or negative errno with err. */
+ * memtrace takes or gives up from now on (capabilities, limits, signals). Until launch__release(),
+ * the process ends when memtrace ends. 0, or negative errno with err. */
 int launch__fork(char *const argv[], struct launch *ret, struct error *err);
 
 /* Lets the process become the command. name: the command's name, for messages. Returns with the
@@ -40,7 +40,7 @@ int launch__start(struct launch *launch, const char *name, struct error *err);
  * negative errno. */
 int launch__next_mapping(struct launch *launch, int *ret_status);
 
-/* Detaches ptrace: the command runs freely from now on. */
+/* Detaches ptrace: the command runs freely from now on. 0 or negative errno. */
 int launch__release(struct launch *launch);
 
 /* Kills the process and waits for its end, whether it is waiting, held or running. */

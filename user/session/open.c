@@ -83,7 +83,8 @@ static int check_target(const struct session *s, pid_t pid, struct error *err)
 	return s->everywhere ? session__check_pid(pid, err) : session__check_alone(pid, err);
 }
 
-/* Descriptors besides those of targets' files: tables, programs, links, and one for each CPU. */
+/* Descriptors besides those of targets' files: LEAST_DESCRIPTORS for tables, programs and links,
+ * DESCRIPTORS_OF_PID for each named process, and one for each CPU. */
 #define LEAST_DESCRIPTORS  96
 #define DESCRIPTORS_OF_PID 4
 

@@ -38,8 +38,8 @@ static const struct {
 	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
 	/* To read what only the owner may read of another user's process and its files. */
 	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGES_STOPPED, false, false},
-	/* To raise the priority of the process that changes a target's code: it then never waits
-	 * for a CPU. */
+	/* To raise the priority of what must not wait for a CPU: the process that changes a
+	 * target's code, and memtrace itself while it waits for what is due next. */
 	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
 	/* To lock more memory than the user may, for the buffers in which the kernel reports new
 	 * mappings. */

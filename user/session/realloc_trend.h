@@ -24,15 +24,16 @@ struct realloc_trend {
 	struct growth all; /* of all sites whose vectors grow */
 };
 
-/* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second. Returns
- * 0 (then the caller clears *ret later) or -ENOMEM. */
+/* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second, without
+ * the growth of the regions that the program maps by itself. Returns 0 (then the caller clears *ret
+ * later) or -ENOMEM. */
 int realloc_trend__new(const struct build *build, const struct process_sites *sites,
 		       const struct windowed_run *run, const struct growth *anon,
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
 /* Adds to each site's live memory the bytes by which its vectors have grown, as far as these are
- * still held. The addition counts as at least one object. 0 or -ENOMEM. */
+ * still held. The addition counts as one object, though there may be more. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 

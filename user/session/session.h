@@ -105,7 +105,9 @@ struct session_options {
 	double planned_s;
 	/* Instead of pids: a command to start and trace, as a NULL-terminated argv. NULL: none. */
 	char *const *command;
-	/* The process that becomes the command, from launch__fork(). The session takes it over. */
+	/* The process that becomes the command, from launch__fork(). The session takes it over, and
+	 * *launch is empty then. If session__open() fails earlier, the process stays the
+	 * caller's. */
 	struct launch *launch;
 	/* Gets the command's wait status if the command ends before it could be traced;
 	 * session__open() then returns -ECHILD. May be NULL. */
@@ -142,7 +144,7 @@ struct session_options {
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
-/* Begins counting, and lets a command run. */
+/* Begins counting, and lets a command run. 0, or negative errno with err. */
 int session__start(struct session *session, struct error *err);
 
 /* Returns a descriptor that is readable when session__dispatch() has something to do. The session
@@ -150,7 +152,8 @@ int session__start(struct session *session, struct error *err);
 int session__fd(const struct session *session);
 
 /* Raises memtrace's priority (base/priority.h) until session__dispatch() has done its urgent work.
- * Call it right before waiting for session__fd(). Without a limit of overhead it does nothing. */
+ * Call it right before waiting for session__fd(). It does nothing without a limit of overhead, or
+ * if probes are in the code of all processes. */
 void session__hurry(struct session *session);
 
 /* Takes in news (mapped files, ended processes), and reports that all is well. If memtrace does not
@@ -159,15 +162,16 @@ void session__hurry(struct session *session);
  * ended and no new one can come. */
 bool session__dispatch(struct session *session);
 
-/* Ends tracing a target that is alive. Its probes are taken out, the kernel's records of it are
- * discarded, and it has no profile any more. Children that the process forks before
- * session__activate() are not traced until their next exec. An exec of the process itself does not
- * begin tracing again. 0; -ESRCH: it is no target; -EINVAL: it is a command. */
+/* Ends tracing a target that is alive. Its probes are taken out, and the kernel's records of it are
+ * discarded. With options->forget_ended, it has no profile any more. Children that the process
+ * forks before session__activate() are not traced until their next exec. An exec of the process
+ * itself does not begin tracing again. 0; -ESRCH: it is no target, or has ended, or the run was
+ * stopped; -EINVAL: it is a command; -ENOMEM. */
 int session__deactivate(struct session *session, pid_t pid);
 
 /* Begins to trace a process again, with all figures at zero, after session__deactivate() was called
  * for it. This happens soon, in a later session__dispatch(). 0; -ESRCH: session__deactivate() was
- * not called for it. */
+ * not called for it, or it has ended. */
 int session__activate(struct session *session, pid_t pid);
 
 /* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
@@ -302,10 +306,11 @@ void session__stop(struct session *session);
 /* Takes out the probes that are still in the targets. */
 void session__detach(struct session *session);
 
-/* Makes profiles of what each target holds. Call it after session__stop(). The profiles are sorted
- * and symbolized. They are in the order of options->pids. For each pid, the profile of the heap
- * comes before that of the regions. The session owns the array and the profiles. 0 or negative
- * errno. */
+/* Makes profiles of what each target holds. Call it once, after session__stop(). The profiles are
+ * sorted and symbolized. Those that were made during the run, of processes that were not named and
+ * had ended, come first. The others are in the order in which the targets came: first that of
+ * options->pids. For each process, the profile of the heap comes before that of the regions. The
+ * session owns the array and the profiles. 0, or negative errno with err. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
@@ -336,7 +341,7 @@ const struct capture_refusal *session__refusals(const struct session *session, s
 
 /* What tracing a process would do, found out without touching the process. A plan has the kind of
  * probe, the allocators with the place of every probe, and the cost of the probes. This cost is
- * measured on a child of memtrace's own. */
+ * measured on a child of memtrace's own. All zero before session__plan(). */
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: no allocator is known */
@@ -363,7 +368,7 @@ int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 		       uint32_t *ret_processes);
 
 /* Checks a pid without tracing it: 0, or negative errno with err saying why it cannot be traced (no
- * such process, kernel thread, thread of another process, 32-bit, ended). */
+ * such process, kernel thread, thread of another process, 32-bit, ended, memtrace itself). */
 int session__check_pid(pid_t pid, struct error *err);
 
 /* Like session__check_pid(), for probes in this process alone. Also returns -ENOTSUP if the

@@ -265,7 +265,8 @@ static bool is_nearly_continuous(const struct build *b, double unseen)
 }
 
 /* Puts into the profile what windows say of the process, and of each stack in sites. anon: by how
- * much the process's anonymous memory grows, per second. */
+ * much the process's anonymous memory grows, bytes per second, without the growth of the regions
+ * that the program maps by itself. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, const struct growth *anon)
 {
