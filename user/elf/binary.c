@@ -164,7 +164,8 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 }
 
 /* Finds a known binary whose file has the same content as the file behind fd; NULL: there is none.
- * The two files must have the same owner: another owner could write to the known file later. */
+ * The two files must have the same owner, and only the owner may write to the known file. Otherwise
+ * somebody else could write to the known file later. */
 static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {

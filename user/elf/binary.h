@@ -25,7 +25,9 @@ struct binary {
 	struct elf_image *image;
 };
 
-/* opaque; owns the struct binary objects. They live until binaries__evict() or binaries__free() */
+/* opaque; owns the struct binary objects. A binary is freed by binaries__free(), or as soon as it
+ * has no files: binaries__evict() forgets files, and binaries__add() replaces a file that
+ * changed */
 struct binaries;
 
 int binaries__new(struct binaries **ret); /* 0 or -ENOMEM */
@@ -36,7 +38,8 @@ void binaries__free(struct binaries *binaries);
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
 /* The state of the file known as id at the time when it became known: nothing had been read from
- * the file yet. False: the file is not known, and *ret is not written. */
+ * the file yet. The result is true even if the file was written to since then. False: the file is
+ * not known, and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -45,10 +48,10 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 		     struct file_state *ret);
 
 /* Makes the regular file behind fd known as id. Takes ownership of fd, even if it fails. A file
- * with the same build-id and content as a known file joins this file's binary, because containers
- * hold many copies of a library. (If the build-id alone decided, a hostile process could have the
- * symbols of its own file shown for another process's library.) After 4 GiB have been compared in
- * all, a copy becomes a binary of its own.
+ * with the same owner, build-id and content as a known file joins this file's binary, because
+ * containers hold many copies of a library. (If the build-id alone decided, a hostile process could
+ * have the symbols of its own file shown for another process's library.) After 4 GiB have been
+ * compared in all, a copy becomes a binary of its own.
  *
  * path is the file's name in the process that maps it. root_fd is this process's root directory
  * (O_PATH); -1: none. A separate debug file is searched for below root_fd, then below memtrace's
@@ -65,7 +68,7 @@ int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
 /* Returns a pointer to a mark on the file known as id, for the caller's use. The mark is 0 when the
  * file becomes known, and disappears when the file is forgotten. NULL: id is not known. The pointer
- * is valid until the next binaries__add(). */
+ * is valid until the next binaries__add() or binaries__evict(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
 
 /* Records that the file known as id is in use: the next binaries__evict() keeps it. */

@@ -34,8 +34,8 @@ bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, s
 size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 
 /* Returns the number of a general register, which may be named whole or in part. 1 to 6 are rdi,
- * rsi, rdx, rcx, r8 and r9; 7 to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other
- * register. */
+ * rsi, rdx, rcx, r8 and r9; 7 to 14 are rax, r10, r11, rbx and r12 to r15; 15 is rbp, 16 is rsp. 0:
+ * any other register. */
 #define DECODE_ARGUMENTS 6 /* registers 1 to 6 hold the arguments of a function */
 #define DECODE_RAX	 7
 #define DECODE_RBP	 15

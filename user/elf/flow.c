@@ -172,7 +172,8 @@ static int touch_memory(struct flow *flow, const cs_insn *insn,
 	return 0;
 }
 
-/* Gives a new unknown value to each register that the instruction writes. 0 or -ENOMEM. */
+/* Gives a new unknown value to each register that the instruction writes. 0; -ENOEXEC: Capstone
+ * does not know these registers; -ENOMEM. */
 static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_registers *registers)
 {
 	const cs_x86 *x86 = &insn->detail->x86;

@@ -35,7 +35,8 @@ struct flow_place {
 	struct flow_value at; /* the address without the index */
 	uint64_t vaddr;	      /* of the instruction */
 	bool indexed;	      /* an unknown register times a factor is added to the address */
-	uint8_t bytes;	      /* 0: no memory is accessed */
+	/* 0: no memory is accessed, or its address cannot be described (such as %fs:8) */
+	uint8_t bytes;
 };
 
 struct flow_registers {
@@ -56,7 +57,7 @@ struct flow_effect {
 	enum flow_next next;
 	bool calls;	 /* the path ends with a call. target 0: it is not known which function is
 			  * called */
-	uint64_t target; /* of a branch or jump */
+	uint64_t target; /* of a branch, a jump or a direct call */
 	size_t len;	 /* of the instruction */
 };
 
@@ -78,7 +79,7 @@ void flow__close(struct flow *flow);
 int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_registers);
 
 /* Follows the instruction at vaddr: updates the registers and tells its effect. 0; -ENOEXEC when it
- * does not decode; -ENOMEM. */
+ * does not decode, or when the registers that it writes are not known; -ENOMEM. */
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 

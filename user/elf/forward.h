@@ -22,12 +22,12 @@ struct forward {
 	bool copied;	/* other code of the file has a copy of the function's work */
 };
 
-/* Reads the code of the function at vaddr up to its first branch. 0; -ENOENT: the function does not
- * begin like one that passes its calls on; -ENOMEM. */
+/* Reads the code of the function at vaddr up to its first branch, at most 16 instructions. 0;
+ * -ENOENT: the function does not begin like one that passes its calls on; -ENOMEM. */
 int forward__read(const struct elf_image *image, uint64_t vaddr, struct forward *ret);
 
 /* Does the code at vaddr, of size bytes, contain the address `target`: as the target of a branch or
- * as an operand? True also if the code cannot be read. */
+ * as an operand? Searches only the first 4 KiB. True also if the code cannot be read. */
 bool forward__mentions(const struct elf_image *image, uint64_t vaddr, uint64_t size,
 		       uint64_t target);
 

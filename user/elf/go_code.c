@@ -32,9 +32,9 @@
  *
  * The table .gopclntab, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header
  * says where Go's code begins and where in the table the parts begin. "functab" has the offsets of
- * all functions, ascending, each with the offset of its description. Then come the names. "pctab"
- * has pairs for each function: how much rsp's distance from the return address changes, and for how
- * many bytes of code it then stays the same. */
+ * all functions, ascending, each with the offset of its description. Another part has the names.
+ * "pctab" has pairs for each function: how much rsp's distance from the return address changes, and
+ * for how many bytes of code it then stays the same. */
 #include "elf/go_code.h"
 
 #include <elf.h>

@@ -154,8 +154,8 @@ size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t
 
 /* slot is the vaddr of a pointer that code jumps through (the PLT, or code made with -fno-plt).
  * Finds the function that such a jump leads to: the one that the slot's relocation names. Only
- * functions of this same file are found. Returns 0; -ENOENT: the slot has no relocation that names
- * a function of this file; other negative errno. */
+ * functions of this same file are found. Returns 0; -ENOENT: no relocation is known that belongs to
+ * the slot and names a function of this file. */
 int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
 
 #endif

@@ -2,7 +2,7 @@
 /* What the files image*.c share with each other and with no other file. image.c opens a file; it
  * calls image_symbols.c and image_segments.c. image_symbols.c, image_segments.c and
  * image_sections.c read the file; of all these files, they call only image_segments.c.
- * image_calls.c searches the file and calls the three files that read it. */
+ * image_calls.c searches the file, and calls image_symbols.c and image_sections.c. */
 #ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 
@@ -50,7 +50,7 @@ struct elf_image {
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
 
 /* Returns a copy of `size` bytes at off in the file, followed by one NUL; or NULL, also if `size`
- * is above 512 MiB. The caller frees the copy. */
+ * is 0 or above 512 MiB. The caller frees the copy. */
 void *elf_image__read_range(const struct elf_image *image, uint64_t off, uint64_t size);
 
 /* Finds the segment that holds vaddr. If `executable` is true, only executable segments count.

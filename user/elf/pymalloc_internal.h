@@ -29,7 +29,7 @@
 #define MAX_FOUND    4096    /* places, at most */
 #define MAX_WINDOW   96	     /* bytes from the proof's beginning to the place, at most */
 
-#define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most */
+#define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most; without a state: MAX_PATH */
 #define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
 
 /* Offsets in a pool's header. */
@@ -104,7 +104,7 @@ struct shown {
 	} lookups[MAX_LOOKUPS];
 	unsigned int n_lookups;
 	uint64_t array;	 /* path.array of a path that takes back a block */
-	bool unfinished; /* a path was too long */
+	bool unfinished; /* a path was too long, or led to an instruction that cannot be followed */
 };
 
 struct finder {
@@ -181,8 +181,8 @@ int path__note_store(struct finder *finder, struct path *path, const struct flow
 
 /* Walks all paths from vaddr on, and fills in finder->shown. Each path ends where its purpose is
  * known, or where it leaves the code. With a state, a path goes on as long as something holds an
- * address in the state. callee: vaddr begins this function; NULL: the instruction at vaddr loads
- * the state. 0 or negative errno. */
+ * address in the state. callee: vaddr begins this function, which gets the state. NULL with a
+ * state: the instruction at vaddr mentions the pointer to the state. 0 or negative errno. */
 int finder__walk(struct finder *finder, uint64_t vaddr, const struct callee *callee);
 
 /* Were all paths walked? Only then does an explanation count. */

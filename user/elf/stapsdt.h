@@ -26,9 +26,9 @@ struct stapsdt_marker {
 };
 
 /* Calls fn for each marker of the provider. The texts are valid only while fn runs. If fn returns
- * non-zero, stops and returns that value. Notes are read up to the first broken one. Returns 0 if
- * the file has no markers; -ENOMEM; -ENOEXEC when the section cannot be read, or is larger than 16
- * MiB. */
+ * non-zero, stops and returns that value. Notes are read up to the first broken one. Returns 0,
+ * also if the file has no markers; -ENOEXEC when the section is larger than 16 MiB or not in the
+ * file; -ENOMEM, -EIO. */
 int stapsdt__each(const struct elf_image *image, const char *provider,
 		  int (*fn)(const struct stapsdt_marker *marker, void *ctx), void *ctx);
 
@@ -51,11 +51,11 @@ struct stapsdt_argument {
 	int64_t value;
 };
 
-/* Reads the text of a marker's arguments. Returns their number; -E2BIG when there are more than
- * max; -EINVAL when one of them is not understood. Three kinds of operand are understood: registers
- * of 8 bytes and parts of them, constants, and memory relative to such registers. Not understood
- * are, for example, a variable's name, a vector register, and the upper half of %ax. *ret_arguments
- * is only written on success. */
+/* Reads the text of a marker's arguments. Returns their number; -E2BIG when there are more than max
+ * (or more than 12); -EINVAL when one of them is not understood. Three kinds of operand are
+ * understood: registers of 8 bytes and parts of them, constants, and memory relative to such
+ * registers. Not understood are, for example, a variable's name, a vector register, and the upper
+ * half of %ax. *ret_arguments is only written on success. */
 int stapsdt__parse(const char *text, struct stapsdt_argument *ret_arguments, size_t max);
 
 #endif

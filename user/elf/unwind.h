@@ -67,9 +67,10 @@ struct unwind_table {
 	size_t skipped;	 /* entries that were broken or out of range */
 };
 
-/* Builds the table. max_rows (0: 16,777,216) limits its rows. Returns 0 (without .eh_frame the
- * table has no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -E2BIG when there
- * are more rows than max_rows; -ERANGE when the code spans more than 4 GiB. err may be NULL. */
+/* Builds the table. max_rows (0: 16,777,216) limits its rows. Returns 0 (without .eh_frame, only
+ * Go code has rows); -ENOEXEC when the section makes no sense at all, is too large or is not in the
+ * file; -ENOMEM, -EIO; -E2BIG when there are more rows than max_rows; -ERANGE when the code spans
+ * more than 4 GiB. err may be NULL. */
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err);
 void unwind_table__free(struct unwind_table *table);

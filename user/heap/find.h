@@ -15,7 +15,7 @@ struct maps;
 
 struct heap_arena {
 	enum heap_allocator allocator;
-	uint64_t addr;
+	uint64_t addr; /* of the arena's structure; jemalloc: the arena's number instead */
 	/* size of the allocator's own structure at `addr`; the structure lies outside of spans and
 	 * holds no roots; 0: not known */
 	uint64_t own_bytes;
@@ -30,7 +30,7 @@ struct heap_found {
 	 * These ranges hold no roots. They are ascending and disjoint. */
 	struct root_range *records;
 	size_t n_records;
-	int stopped; /* why the search ended early: -ETIMEDOUT, -EFBIG; 0: it did not */
+	int stopped; /* image__stopped() after the search */
 };
 
 /* Fills `blocks`, and calls blocks__finish(). 0, also if no allocator is found; -ENOMEM. The caller
@@ -42,7 +42,8 @@ void heap_found__clear(struct heap_found *found);
  * there is none. */
 const char *heap__unread_allocator(const struct maps *maps);
 
-/* For the readers of allocators: adds an arena. NULL: out of memory. */
+/* For the readers of allocators: adds an arena. addr: as in struct heap_arena. NULL: out of
+ * memory. */
 struct heap_arena *heap_found__add_arena(struct heap_found *found, enum heap_allocator allocator,
 					 uint64_t addr);
 void heap_arena__count(struct heap_arena *arena, enum heap_place place, uint64_t bytes);

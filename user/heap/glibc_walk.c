@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Walks the chunks of a heap from header to header, while the process continues to allocate.
  *
- * Memory is read in windows. A window counts only if all its headers make sense. If a header makes
- * no sense, it may have changed while it was read, so the window is read again. If the header makes
- * no sense in any of the tries, the walk continues at the next chain: eight headers that agree.
+ * Memory is read in windows. If a header makes no sense, it may have changed while it was read, so
+ * the window is read again. If a header makes no sense in each of the tries, only the chunks before
+ * it count, and the walk continues at the next chain: eight headers that agree.
  *
  * A chunk of 64 KiB or more counts only after prove() has checked it against memory that is read
  * again. Without this check, a stale header among some block's bytes could lead the walk past most
@@ -227,7 +227,7 @@ static bool has_grown(const struct walk *walk)
 
 /* Handles the chunk at addr, which has less than BIG bytes and some pages that are not resident.
  * The chunk is, or was, a buffer that was hardly written to. The next header tells whether the
- * chunk is in use. */
+ * chunk is in use. If that header is not resident, the chunk counts as in use. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];

@@ -90,7 +90,7 @@ int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 
 /* Like image__read(), for memory that may have been mapped after the image was made. Reads pagemap
- * again. The bytes may lie on two pages at most. Pages of files are not read. */
+ * again. The bytes may lie on two pages at most. Pages of files and shared pages are not read. */
 int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
 
 /* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */

@@ -55,7 +55,7 @@ static const struct layout layouts[] = {
 #define META_SLAB(word) ((word)&1)
 
 struct extent {
-	uint64_t start, end; /* pages */
+	uint64_t start, end; /* addresses of whole pages */
 	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
 	uint64_t block_size;
 	uint64_t words[RECORD_WORDS]; /* the record */

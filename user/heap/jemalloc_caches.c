@@ -12,11 +12,11 @@
  * before the slots. In 5.3.0, a word 0xa7a7... is behind the slots. A bin is filled from its end
  * downwards.
  *
- * The caches are searched for in all memory that no allocator owns. A place is a cache on four
- * conditions. The slots of its bins adjoin each other. The word 0x7a7a... is before the slots. The
- * word 0xa7a7... is behind the slots, or each bin has the right number of slots. The slots are in a
- * block in use. Slots that are not filled hold stale pointers, so nobody should follow the pointers
- * in this block.
+ * The caches are searched for in writable private memory that no allocator owns, except [stack].
+ * At most 4 GiB are searched. A place is a cache on four conditions. The slots of its bins adjoin
+ * each other. The word 0x7a7a... is before the slots. The word 0xa7a7... is behind the slots, or
+ * each bin has the right number of slots. The slots are in a block in use. Slots that are not
+ * filled hold stale pointers, so nobody should follow the pointers in this block.
  *
  * In 5.2 (tcache_s, cache_bin_s) a bin is:
  *

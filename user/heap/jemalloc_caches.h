@@ -7,9 +7,9 @@
 #include "heap/blocks.h"
 #include "heap/find.h"
 
-/* Marks the blocks in thread caches as free, and the memory of the caches as SPAN_OWN. `blocks`
- * must be finished, and have jemalloc's blocks. found->quality[HEAP_JEMALLOC].thread_caches counts
- * the caches that were found. */
+/* Marks the blocks in thread caches as free. If the slots of a cache are in a SPAN_SINGLE, turns
+ * this span into a SPAN_OWN. `blocks` must be finished, and have jemalloc's blocks.
+ * found->quality[HEAP_JEMALLOC].thread_caches counts the caches that were found. */
 void jemalloc__free_cached(struct image *image, struct blocks *blocks, struct heap_found *found);
 
 #endif

@@ -45,7 +45,7 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
 	       size_t max, struct lost *ret);
 
 /* A leak: a head, and the lost blocks to which pointers lead from the head. A block to which two
- * heads lead belongs to the first head. */
+ * heads lead belongs to only one of them. */
 struct leak {
 	struct lost_block head;
 	uint64_t blocks, bytes; /* with the head */

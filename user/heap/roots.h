@@ -56,9 +56,9 @@ struct root_threads {
 };
 
 /* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
- * also reads the six registers with the call's arguments. The list ascends by tid. 0, -ESRCH or
- * -ENOMEM. Threads beyond 65,536 are left out: their stacks count as those of running threads.
- * Source: thread_state__read(). */
+ * also reads the six registers with the call's arguments. The list ascends by tid. 0; -ESRCH: there
+ * is no such process; other negative errno. Threads beyond 65,536 are left out: their stacks count
+ * as those of running threads. Source: thread_state__read(). */
 int root_threads__read(pid_t pid, struct root_threads *ret);
 /* Finds a thread in a list that ascends by tid. NULL: it is not there. */
 struct thread_state *root_threads__find(struct root_threads *threads, pid_t tid);

@@ -28,8 +28,8 @@ struct first_words {
 /* 0 or -ENOMEM. Call first_words__close() also after an error. */
 int first_words__open(struct first_words *words, struct image *image);
 void first_words__close(struct first_words *words);
-/* Reads the first n words of a block (n * 8 <= WINDOW, 256 KiB). Blocks must come in ascending
- * order. False: the block is too small, or the words are not resident. */
+/* Reads the first n words of a block (n * 8 <= WINDOW, 256 KiB). The function is fast only if
+ * blocks come in ascending order. False: the block is too small, or the words are not resident. */
 bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret,
 		       size_t n);
 

@@ -46,8 +46,8 @@ struct why_options {
 	/* from the beginning of a scan to the beginning of the next; 0: WHY_APART_S */
 	double apart_s;
 	double patience_s; /* for one scan; 0: SCAN_PATIENCE_S */
-	/* no scan begins that would end after this time, unless fewer than `scans` were made; 0: no
-	 * limit */
+	/* when the next scan would probably end after this time, it is the last one, unless fewer
+	 * than `scans` would then have been made; 0: no limit */
 	double within_s;
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
 	struct scan_pace pace;
@@ -84,7 +84,7 @@ enum why_verdict {
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
-	/* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none were missing in any scan */
+	/* why blocks may be missing: image__stopped(); 0: none were missing in any scan */
 	int stopped;
 	uint64_t blocks, bytes;	   /* in use */
 	uint64_t lost, lost_bytes; /* of blocks that no scan reached */

@@ -51,7 +51,8 @@ static size_t put_utf8(char *to, uint32_t c)
 	return 4;
 }
 
-/* Reads a str. 0; -ENOENT: the object is no str; other negative errno. */
+/* Reads a str. 0; -ENOENT: the object is no str, or is empty or longer than MAX_TEXT; other
+ * negative errno. */
 static int read_text(pid_t pid, const struct python_layout *layout, uint64_t addr, char **ret)
 {
 	_cleanup_free_ unsigned char *raw = NULL;

@@ -175,8 +175,8 @@ static int file_of(struct python_files *files, const struct map_entry *entry,
 
 /* --- processes --- */
 
-/* Finds the layout for the version of the file in this process. 0, or an error of
- * python_layout__check(). */
+/* Finds the layout for the version of the file in this process. 0; -ENOENT: there is none; other
+ * errors as of python_layout__check(). */
 static int find_layout(pid_t pid, const struct python_file *file, uint64_t bias,
 		       const struct python_layout **ret)
 {

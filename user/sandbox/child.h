@@ -21,11 +21,11 @@ struct child_task {
 	int file_fd;  /* becomes CHILD_FILE_FD */
 	int other_fd; /* becomes CHILD_OTHER_FD; -1: none */
 
-	/* open_other and read run in the child. open_other runs as user nobody, before the child is
-	 * sealed. It opens another file that the file behind file_fd names, and returns a
-	 * descriptor or -1. If open_other is NULL, the other file is the one behind other_fd. read
-	 * runs after sealing: it reads the files and writes data for the parent to out. read's
-	 * argument other_fd is -1 when there is no other file. */
+	/* open_other and read run in the child. open_other runs before the child is sealed, as user
+	 * nobody if memtrace is root. It opens another file that the file behind file_fd names, and
+	 * returns a descriptor or -1. If open_other is NULL, the other file is the one behind
+	 * other_fd. read runs after sealing: it reads the files and writes data for the parent to
+	 * out. read's argument other_fd is -1 when there is no other file. */
 	int (*open_other)(int file_fd, void *ctx);
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
 	void *ctx;
@@ -45,7 +45,7 @@ struct child_task {
 struct child; /* opaque */
 
 /* Forks a child for the task. The child may use patience_s of CPU time, or the share of it that
- * max_share allows. 0, -ENOMEM, or the error of fork or pipe. */
+ * max_share allows. 0, -ENOMEM, or the error of pipe or sandbox__fork(). */
 int child__start(const struct child_task *task, struct child **ret);
 
 /* Returns the stream of what the child writes. `child` owns the stream. */

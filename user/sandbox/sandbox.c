@@ -60,9 +60,10 @@ static bool has_ended(pid_t pid)
 	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
 }
 
-/* Waits until the child is CLOSED, or has ended. Returns false if it has not even begun to close
- * its descriptors. A child that is closing is not killed: if it has the last copy of a probe's
- * descriptor, a kill would leave the breakpoint in place (capture/shield.c). */
+/* Waits until the child is CLOSED or has ended, but at most CLOSE_MS. Returns false if the child
+ * has not even begun to close its descriptors after BEGIN_MS. A child that is closing is not
+ * killed: if it has the last copy of a probe's descriptor, a kill would leave the breakpoint in
+ * place (capture/shield.c). */
 static bool wait_closed(pid_t pid)
 {
 	double began = clock__monotonic_s(), ms = 0;

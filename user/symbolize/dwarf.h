@@ -32,7 +32,7 @@ struct dwarf_frames {
 };
 
 /* Does the file have a .debug_info (or .zdebug_info) with content? Reads only section headers, so
- * it is safe on hostile files. Only for files that elf_headers__read() accepts. */
+ * it is safe on hostile files. False for a file that elf_headers__read() does not accept. */
 bool dwarf__present(int fd);
 
 /* Writes to ret[i] what DWARF says about the address vaddrs[i]. fd is the file that holds the

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The parent asks about some addresses. The child first goes through the ranges of all compile
  * units, and keeps the units that hold one of these addresses. .debug_aranges is not used, because
- * clang writes none. Then the child walks the DIEs of each kept unit, and descends only into DIEs
- * that hold one of the addresses. If this walk finds no function for some address, a second walk
- * descends into all DIEs. */
+ * clang writes none. Then the child walks the DIEs of each kept unit. It does not descend into
+ * functions and blocks that hold none of the addresses. If this walk finds no function for some
+ * address, a second walk descends into these, too. */
 #include "symbolize/dwarf_child.h"
 
 #include <stdbool.h>

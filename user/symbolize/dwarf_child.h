@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The child of dwarf__resolve(), and its messages to the parent. Private to user/symbolize.
  *
- * The stream holds, for each address, a struct dwarf_record and then the frames. Each frame is a
- * struct dwarf_wire_frame followed by the bytes of its two strings. Both ends run the same program
- * on the same machine, so the stream has no fixed byte order and no version. The child's exit
- * status tells success or failure. */
+ * The stream holds, for each address that the DWARF knows, a struct dwarf_record and then the
+ * frames. Each frame is a struct dwarf_wire_frame followed by the bytes of its two strings. Both
+ * ends run the same program on the same machine, so the stream has no fixed byte order and no
+ * version. The child's exit status tells success or failure. */
 #ifndef MEMTRACE_SYMBOLIZE_DWARF_CHILD_H
 #define MEMTRACE_SYMBOLIZE_DWARF_CHILD_H
 

@@ -180,7 +180,7 @@ static int set_build_id(struct profile_mapping *mapping, const struct binary *bi
 
 /* Looks up the function that covers the byte at off of a mapped file. The symbol table owns
  * *ret_function. If no function is found, *ret_reason says why. ret_place->binary stays NULL if the
- * byte's vaddr is not known. */
+ * file's symbols could not be read, or if the byte's vaddr is not known. */
 static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mapping, uint64_t off,
 		   struct place *ret_place, enum unresolved_reason *ret_reason,
 		   const char **ret_function)
@@ -409,7 +409,7 @@ static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 	return err;
 }
 
-/* Drops answers from DWARF if they take more than LINES_MAX_BYTES. */
+/* Drops all answers from DWARF if they take more than LINES_MAX_BYTES. */
 static void forget_lines(struct symbolizer *symbolizer)
 {
 	uint64_t bytes = 0;

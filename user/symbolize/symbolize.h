@@ -48,8 +48,8 @@ void symbolizer__free(struct symbolizer *symbolizer);
  * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
  * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
  * the count "debug_info_failed" to the profile's losses. This is the number of files whose debug
- * information was broken or took too long. Inlined functions of these files may be missing. 0 or
- * -ENOMEM. */
+ * information could not be read, for example because it was broken or took too long. Inlined
+ * functions of these files may be missing. 0 or -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

@@ -24,10 +24,10 @@ enum symtab_kind {
 
 /* Reads the symbols of this kind from the ELF file behind fd. The symbols are those of one .symtab
  * and of .dynsym. The .symtab is the file's own, or else that of its separate debug file behind
- * *debug_fd (-1: none), or else that in .gnu_debugdata. When there is no debug file and
- * DEBUGINFOD_URLS is set, a server is asked for the debug file, and *debug_fd becomes a descriptor
- * of the file that the server sent. The caller owns both descriptors. patience_s limits the time
- * for reading; the server's time is not counted. waiting: NULL for none.
+ * *debug_fd (-1: none), or else that in .gnu_debugdata. When the file has neither a .symtab nor a
+ * debug file, and DEBUGINFOD_URLS is set, a server is asked for the debug file. *debug_fd then
+ * becomes a descriptor of the file that the server sent. The caller owns both descriptors.
+ * patience_s limits the time for reading; the server's time is not counted. waiting: NULL for none.
  *
  * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent nonsense,
  * so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is
@@ -38,11 +38,12 @@ int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s
 void symtab__free(struct symtab *symtab);
 
 /* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a size
- * covers the addresses up to the next symbol, within its section. Of several symbols at one
- * address, one is chosen by these rules, in this order: with a size, not local, without leading
- * underscores, global over weak, the shortest name, the first name in strcmp order, the symbol that
- * ends first. The name has 1 to NAME_MAX_BYTES printable bytes and is owned by the symtab.
- * *ret_start (may be NULL): where the function or variable begins, at or before vaddr. */
+ * covers the addresses up to the next symbol, within its section (or its segment, if its section is
+ * not known). Of several symbols at one address, one is chosen by these rules, in this order: with
+ * a size, not local, without leading underscores, global over weak, the shortest name, the first
+ * name in strcmp order, the symbol that ends first. The name has 1 to NAME_MAX_BYTES printable
+ * bytes and is owned by the symtab. *ret_start (may be NULL): where the function or variable
+ * begins, at or before vaddr. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
 /* Does the file have no symbols of this kind at all? */

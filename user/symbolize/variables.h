@@ -29,8 +29,9 @@ int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiti
 void variables__free(struct variables *variables);
 
 /* Among the files that were needed so far, counts those that could not be read, and those whose
- * symbols could not be read in time. Their variables and functions have no names. A file that is no
- * ELF file of this machine does not count. */
+ * symbols could not be read, or not in time. Their variables and functions have no names. A file
+ * that is no ELF file of this machine does not count. Only 64 files are read: each look-up in a
+ * further file adds 1. */
 size_t variables__unread(const struct variables *variables);
 
 /* Names an address in the data or bss of a file. 0; -ENOENT: addr is in no file's data; -ENOMEM. */

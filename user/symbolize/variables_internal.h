@@ -13,7 +13,7 @@
 /* A file that the process has mapped. */
 struct variables_file {
 	struct file_id id;
-	struct binary *binary; /* NULL: could not be read */
+	struct binary *binary; /* NULL: could not be read, or no ELF file of this machine */
 	const char *path;      /* the maps own it */
 	uint64_t bias;	       /* the address of a byte minus its vaddr */
 	bool known;	       /* bias is known */
