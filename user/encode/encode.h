@@ -14,14 +14,15 @@
 #include "profile/replicas.h"
 #include "profile/why.h"
 
-/* jemalloc's threaded heap profile, "heap_v2/R". R is the sampling interval. Every reader
- * multiplies the numbers of each line by 1 / (1 - exp(-(s/n)/R)), where s/n is the line's own
- * average size. The file therefore does not hold the estimate, but the integers that this
- * arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C, these
- * integers are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If a
- * stack has few samples of mixed sizes, rounding would change its bytes. Such a stack is written as
- * two entries, which readers add up. Sites with nothing live are written too, for their accumulated
- * numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
+/* jemalloc's threaded heap profile, "heap_v2/R". R is the sampling interval. If no single interval
+ * holds for all samples, as in windows, R is the interval that gives the profile its variance.
+ * Every reader multiplies the numbers of each line by 1 / (1 - exp(-(s/n)/R)), where s/n is the
+ * line's own average size. The file therefore does not hold the estimate, but the integers that
+ * this arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C,
+ * these integers are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If
+ * a stack has few samples of mixed sizes, rounding would change its bytes. Such a stack is written
+ * as two entries, which readers add up. Sites with nothing live are written too, for their
+ * accumulated numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
 /* A heap profile with names, for readers that have neither the program nor its debug information. A
@@ -94,7 +95,8 @@ struct otlp_options {
 /* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
  * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles, one
  * for each standard value, which share one dictionary. In the profiles of memory in use, each
- * thread that holds memory of a stack has its own sample, with the thread's name and id. */
+ * thread that holds memory of a stack has its own sample, with the thread's name and id, unless
+ * there would be more than 16,000 such samples. */
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
 struct pyroscope_label {
@@ -170,9 +172,9 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
-/* For people: a head line of the run; live memory by stack (bytes with 95 % interval, objects,
- * share, the most telling frames); contradictions between figures, or between figures and what is
- * known about the process (profile/contradictions.h); files written; losses that are not zero. All
+/* For people: a head line of the run; contradictions between figures, or between figures and what
+ * is known about the process (profile/contradictions.h); live memory by stack (bytes with 95 %
+ * interval, objects, share, the most telling frames); files written; losses that are not zero. All
  * names are printed with control characters replaced, because they come from the target. If there
  * is too little room for frames, the column OBJECTS is left out. If that is not enough, SHARE is
  * left out, too (in a table of leaks: LIVE). A line says which columns are left out. If the profile
@@ -228,23 +230,25 @@ struct process_table_options {
 };
 
 /* For people: which process of a run leaks, and where. A head line of the run; a row for each
- * process, ended processes last; sums; the cost of memtrace itself; the losses of all processes by
- * name.
+ * process, ended processes last; sums; the cost of memtrace itself; contradictions in the figures
+ * of each process; the losses of all processes by name.
  *
  * LIVE is memory that a process allocated during the run and has not freed. GROWTH/s is LIVE
  * divided by the length of the run, because all LIVE memory was allocated during the run. The
  * length is the longest duration_s. (A process that began later held nothing before.) The interval
  * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
- * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). If the process
- * freed memory that it had allocated before the run, this memory is not subtracted, because
- * memtrace does not see it. If no live block was sampled, the interval ends at -ln(0.025) R, where
- * R is the sampling interval. If more memory were live, the chance would be 97.5 % or more that at
- * least one block had been sampled. ">=" means that samples were dropped. PEAK is the most that the
- * process held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK
- * of some process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change
- * over the run. TOP SITE is the function that holds most memory. Ended processes are ordered by
- * their peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once
- * for each process.
+ * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h); with too few
+ * windows for growth, GROWTH/s is LIVE divided by the length, an upper limit. If the process freed
+ * memory that it had allocated before the run, this memory is not subtracted, because memtrace does
+ * not see it. If no live block was sampled, the interval ends at -ln(0.025) R, where R is the
+ * sampling interval. If more memory were live, the chance would be 97.5 % or more that at least one
+ * block had been sampled. ">=" means that the figure is a lower bound, "<=" that it is an upper
+ * bound, and "~" that it is both (profile__is_lower_bound()). PEAK is the most that the process
+ * held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK of some
+ * process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change over
+ * the run. TOP SITE is the function that holds most memory. Ended processes are ordered by their
+ * peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once for each
+ * process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which columns. Names are printed with control characters replaced. */
@@ -282,7 +286,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
  * whether the change is more than chance; the most telling frames. With more than two profiles
  * EVIDENCE says in how many steps the stack grew, and PER SECOND is the trend where there is one. A
  * difference of a few blocks "may be chance" even if every byte is certain (profile/diff.h). Uses
- * only top, width and color of options. */
+ * only top, width, color and show_runtime of options. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
@@ -328,7 +332,7 @@ int encode_why_json(const struct why_report *report, struct sink *sink);
  * reason. */
 bool heap_report__refusal(const struct census *census, char *text, size_t size);
 
-/* A census for people, with at most `top` rows of sizes. */
+/* A census for people, with at most `top` rows of sizes, of C++ classes and of functions. */
 int encode_heap_report(const struct heap_report *report, unsigned top, struct sink *sink);
 
 /* JSON of the whole report, as encode_json() writes it. */
@@ -338,9 +342,9 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 const char *format_bytes(double bytes, char *buf);
 
 /* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
- * of a core, a share of their CPU time says nothing about the effect of tracing. The text is then
- * "0.4 % of a core", and true is returned. overhead_pct: the cost in per cent of their CPU time.
- * cpu_cores: how many cores they use on average; 0: not known. */
+ * of a core, and the cost is 1 % or more, a share of their CPU time says nothing about the effect
+ * of tracing. The text is then "0.4 % of a core", and true is returned. overhead_pct: the cost in
+ * per cent of their CPU time. cpu_cores: how many cores they use on average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

@@ -11,7 +11,7 @@
 #include "encode/text.h"
 #include "profile/origins.h"
 
-#define MAX_ARENAS 8 /* rows of arenas; one more row sums up the others */
+#define MAX_ARENAS 8 /* at most this many are shown; if there are more, the last sums them up */
 
 /* The places of blocks, in words for people and as keys of JSON. */
 static const struct {

@@ -31,7 +31,7 @@ void json__key(struct json *json, const char *key);
 struct json json__open(struct json *json, const char *key, const char *bracket);
 
 /* Opens the document's outermost object and writes its first members: "version"
- * (ENCODE_JSON_VERSION) and "what" (of profile_what__name()). The caller writes "}\n". */
+ * (ENCODE_JSON_VERSION) and "what", such as profile_what__name(). The caller writes "}\n". */
 struct json json__open_document(struct sink *sink, const char *what);
 
 /* Write a member of an object. Non-integers have three decimals. Numbers that JSON cannot express

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to user/encode: the parts of the writer of pprof. pprof_write.c has the wire format and
  * the gzip file, pprof.c the fields that any reader of pprof knows, pprof_own.c the fields that
- * only memtrace knows. The first error stays in struct pprof; after it nothing more is written. */
+ * only memtrace knows. An error stays in struct pprof, and from then on nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
 
@@ -34,7 +34,7 @@ uint64_t carry__take(struct carry *carry, double value);
 
 /* The fields that a mapping is written with. */
 struct mapping_use {
-	uint64_t id;			/* 0: no location lies in it */
+	uint64_t id;			/* 0: the mapping is not written */
 	bool functions, files, inlined; /* at least one location has these */
 };
 
@@ -65,7 +65,7 @@ struct pprof {
 /* Append bytes, or a number as a varint. If there is no memory, message.failed becomes true. */
 void message__append(struct message *m, const void *data, size_t len);
 void message__varint(struct message *m, uint64_t value);
-/* A field that is 0 is not written: an absent field means 0. */
+/* Append a field. message__uint() leaves out a field that is 0: an absent field means 0. */
 void message__uint(struct message *m, int field, uint64_t value);
 void message__bytes(struct message *m, int field, const void *data, size_t len);
 

@@ -17,7 +17,7 @@
 #include "encode/text.h"
 
 /* Each kind shows at most ROWS_OF_KIND rows, each at least 1/LEAST_PART of the whole. One row sums
- * up the rest of the kind. */
+ * up the rest of the kind. If the rest is a single row, this row itself is shown. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100

@@ -243,7 +243,8 @@ static void put_change(FILE *out, const struct tree *tree)
 		      out);
 }
 
-/* Puts what is missing from the picture: INCOMPLETE, and the counters that are not zero. */
+/* Puts what is missing from the picture: INCOMPLETE, and the counters that are not zero. Puts
+ * contradictions, too. */
 static int put_losses(FILE *out, const struct profile *profile, const char *whose)
 {
 	_cleanup_free_ char *text = NULL, *printable = NULL;

@@ -8,8 +8,9 @@
 
 /* The text above the picture: printable lines, each ended by a newline and short enough for the
  * picture. First comes the title: whose memory it is, how much, and how sure the figure is. Then
- * follow how the profile was made, and what is missing (lines with "lost: " or "INCOMPLETE"). base
- * may be NULL. The caller frees *ret_text. 0 or -ENOMEM. */
+ * follow how the profile was made, what is missing (lines with "lost: " or "INCOMPLETE"), and
+ * contradictions (contradiction_word()). base may be NULL. The caller frees *ret_text. 0 or
+ * -ENOMEM. */
 int svg_head(const struct profile *profile, const struct profile *base, const struct tree *tree,
 	     char **ret_text);
 

@@ -34,7 +34,7 @@ struct group {
 /* Which sites are grouped, and how the groups are sorted. */
 enum groups {
 	GROUPS_BY_LIVE,	     /* sites with anything live, descending by live bytes */
-	GROUPS_BY_GROWTH,    /* the same sites, descending by growth */
+	GROUPS_BY_GROWTH,    /* the same, by growth__compare(); allocators' own regions last */
 	GROUPS_BY_ALLOCATED, /* all sites, descending by allocated bytes */
 	GROUPS_BY_CALLS,     /* all sites, descending by allocated objects */
 	GROUPS_BY_NAME,	     /* all sites, ascending by the text of the stack */
@@ -54,8 +54,9 @@ int put_stack_row(const struct grid *grid, size_t row, const struct profile *pro
 		  const struct profile_site *site, const struct table_options *options,
 		  struct sink *sink);
 
-/* Puts the rows sorted by options->weight, and above them the total of this weight. The weight must
- * not be WEIGHT_LIVE, and the profile must have it. 0 or negative errno. */
+/* Puts the rows sorted by options->weight, and above them the total of this weight (not for
+ * WEIGHT_OBJECTS and WEIGHT_GROWTH). The weight must not be WEIGHT_LIVE, and the profile must have
+ * it. 0 or negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 

@@ -60,7 +60,8 @@ const char *frame_walk__next(struct frame_walk *walk);
 
 /* Returns the index of the location, counted from the leaf, where a stack begins in outputs that
  * leave out allocation functions. The leaf is the probed function and does not tell who holds the
- * memory. An operator new that called malloc does not tell it either. jeprof leaves out both. */
+ * memory. An operator new that called malloc does not tell it either. jeprof leaves out both. 0 for
+ * page faults, and for stacks that begin with the allocator's caller (leaf_holds). */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no

@@ -251,7 +251,8 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 
 enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
 
-/* Returns "< 1ms" in buf (>= 16 bytes): half of the freed objects were no older. Or returns "". */
+/* Returns "< 1ms" in buf (>= 16 bytes): half of the freed objects were no older. If half were older
+ * than all classes but the last, returns "> 1000s". If nothing was freed, returns "". */
 static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 {
 	double all = 0, younger = 0;

@@ -26,8 +26,8 @@
 #define WHERE_TITLE "WHERE (leaf first)"
 
 /* Puts as much of the line as fits into room (>= 24) columns. The first frame is always shown,
- * shortened if necessary. The function that this frame called follows, then the callers that fit
- * unshortened. 0, -ENOMEM or the sink's error. */
+ * shortened if necessary. The function that this frame called follows, then the callers that fit. A
+ * caller's name takes at most half of the room. 0, -ENOMEM or the sink's error. */
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
 	      bool show_runtime, struct sink *sink);
 

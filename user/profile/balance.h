@@ -17,14 +17,14 @@
  * this k, with the same weights.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
- * to tell which of the two is right (struct survival.doubtful). The process's growth can tell. If
- * the process's memory grows by more than all other stacks explain, the blocks of a stack in doubt
- * have not ended: the program has only written to them. The ONE_BY_ONE stacks whose doubts matter
- * most are decided together. Each combination of decisions gives one G, the growth of all stacks
- * together. The combination's weight is the density of log(A / G), as above. For each stack,
- * contents and frees have the same prior chance to be right. If Bayes' rule gives one of the two a
- * chance of SETTLED or more, it is believed. Otherwise the doubt remains, and intervals hold both
- * answers.
+ * to tell which of the two is right (struct survival.doubtful). The process's growth can tell, if
+ * anonymous memory surely grows. If the process's memory grows by more than all other stacks
+ * explain, the blocks of a stack in doubt have not ended: the program has only written to them. The
+ * ONE_BY_ONE stacks whose doubts matter most are decided together. Each combination of decisions
+ * gives one G, the growth of all stacks together. The combination's weight is the density of log(A
+ * / G), as above. For each stack, contents and frees have the same prior chance to be right. If
+ * Bayes' rule gives one of the two a chance of SETTLED or more, it is believed. Otherwise the doubt
+ * remains, and intervals hold both answers.
  *
  * RESIDENT. A block is small if it is no larger than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
@@ -38,9 +38,10 @@
  * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
  * seem to grow by more. Then memtrace assumes that all stacks follow the wall clock, as far as this
  * explains the difference. The growth of each stack is divided by the same factor. So are the live
- * bytes of stacks whose blocks stay. None of this is done if the stacks whose blocks stay would add
- * more blocks than the process gains. In that case their blocks replace older ones (a table that
- * turns over slowly).
+ * bytes of stacks whose blocks stay. Stacks whose live memory is known from continuous stretches
+ * (struct windowed_result.held) stay as they are. None of this is done if the stacks whose blocks
+ * stay would add more blocks than the process gains. In that case their blocks replace older ones
+ * (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does elsewhere. If blocks end by the wall clock, each
@@ -100,9 +101,9 @@
 double balance__footprint(double size, double header);
 
 /* Estimates n stacks by the method above. run: gets the estimated scale and clock_error. anon:
- * growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL pointer
- * is skipped, and its result is 0. If a doubt is settled, the stack's member `believed` is set. 0
- * or -ENOMEM. */
+ * growth of the process's anonymous memory per wall second, less that of regions that no allocator
+ * mapped; NaN: not known. stacks: a NULL pointer is skipped, and its result is 0. If a doubt is
+ * settled, the stack's member `believed` is set. 0 or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
 		      const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results);

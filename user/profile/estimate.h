@@ -64,7 +64,7 @@ void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
 /* Returns the part of an estimate that has `objects` objects and `bytes` bytes. The part's share of
- * the error is its share of the bytes. */
+ * the variance is its share of the bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
 /* Returns `squares`. If this sum is not known (a file does not have it), the result is the larger

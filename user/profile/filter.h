@@ -16,8 +16,9 @@ int profile__keep_sites(struct profile *profile,
 			void *ctx);
 
 /* Reduces a sorted profile to the memory of some threads: those for which keep[index of thread] is
- * true. Frees and growth are not known by thread, so both are removed. The error is reduced in
- * proportion to the bytes. 0 or -ENOMEM. */
+ * true. Only live memory is known by thread, so all other figures of the stacks are removed, and so
+ * are stacks without live memory. The variance is reduced in proportion to the bytes. 0 or
+ * -ENOMEM. */
 int profile__keep_threads(struct profile *profile, const bool *keep);
 
 /* Index of the age in survival_age_s that is within a tenth of age_s. -1: there is none, or no
@@ -25,10 +26,10 @@ int profile__keep_threads(struct profile *profile, const bool *keep);
 int profile__find_age(const struct profile *profile, double age_s);
 
 /* Reduces a sorted profile to live memory that is older than survival_age_s[age], or, if `younger`
- * is set, to the rest. Freed memory and growth have no age. Which thread holds the remaining memory
- * is not known. So freed memory, growth and threads are removed. The error is reduced in proportion
- * to the bytes. *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0
- * or -ENOMEM. */
+ * is set, to the rest. The ages of other figures are not known, and neither is which thread holds
+ * the remaining memory. So threads and all other figures of the stacks are removed, and so are
+ * stacks without live memory. The variance is reduced in proportion to the bytes. *ret_unknown:
+ * live bytes of stacks whose ages are not known; they are left out. 0 or -ENOMEM. */
 int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown);
 
 #endif

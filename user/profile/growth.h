@@ -73,7 +73,8 @@ bool growth__is_significant(const struct growth *growth);
  * grow, by growth. Then come stacks that may grow, by growth divided by the distance between growth
  * and the interval's low end. (If this quotient were above 1, growth would be sure. Estimates from
  * few samples are often the largest. Ordered by growth alone, they would come before stacks whose
- * growth is nearly sure.) Last come stacks that do not grow, or whose growth is not known (NaN). */
+ * growth is nearly sure.) Last come stacks that do not grow, or whose growth or low end is not
+ * known (NaN). */
 int growth__compare(const struct growth *a, const struct growth *b);
 
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */

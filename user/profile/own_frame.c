@@ -125,8 +125,9 @@ static const char *const go_packages[] = {
 	"syscall",  "testing", "text",	  "time",     "unicode",  "unique",    "unsafe",  "vendor",
 };
 
-/* Functions of the C library that run before main, and that a static program contains. start_thread
- * is left out: it may be a function of the program. */
+/* Functions of the C library that run before main, and that a static program contains. crosscall2
+ * is Go's: through it, C calls Go. start_thread is left out: it may be a function of the
+ * program. */
 static const char *const starts[] = {
 	"_start",
 	"__libc_start_main",

@@ -16,8 +16,9 @@
  * A stack has up to one sample for each thread that holds some of its memory, with the labels
  * `thread` (the thread's name) and `tid`. One more sample without these two labels has all that
  * belongs to no thread: what was allocated and freed, growth, and numeric labels that describe the
- * stack. inuse_variance and inuse_samples are shared out among a stack's samples by bytes. All
- * samples have the labels `pid`, `comm` and `bytes` (the mean size of a block).
+ * stack. inuse_samples, inuse_sampled and inuse_variance are shared out among a stack's samples by
+ * bytes. All samples have the labels `pid`, `comm` and `bytes` (the mean size of a block), where
+ * these are known.
  *
  * Comments are lines "key: value". The keys are those of pprof_facts[] and the COMMENT_ names.
  * Readers show all comments above each report, so a comment that says nothing is left out.

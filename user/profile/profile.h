@@ -229,7 +229,8 @@ struct process_growth {
 	struct optional bytes_per_s; /* even few windows show it, but not which stacks grow */
 	bool stacks_known; /* each site has growth, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
-	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
+	/* growth of the regions as profile__own_growth() adds it up; 0 if regions were not
+	 * traced */
 	double regions;
 	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
 	 * figures come from the counts of the process's calls, not from its stacks. */
@@ -429,7 +430,7 @@ int profile__add_live_estimate(struct profile *profile, size_t site, size_t thre
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
 
-/* Adds a block to the site's blocks. */
+/* Adds a block to the site's blocks. -EINVAL: there is no such site. */
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
 /* Adds the memory that one thread allocated and another one, or the same one, freed. Pairs of
@@ -506,8 +507,8 @@ bool profile__knows_process_growth(const struct profile *profile);
  * the end. */
 bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? They are if the probes were taken out for a time, or if
- * memtrace records every allocation but blocks were freed unseen by any probe. If
- * profile__is_lower_bound() is true as well, live bytes are no bound. */
+ * memtrace records every allocation but blocks were freed unseen by any probe. For page faults they
+ * never are. If profile__is_lower_bound() is true as well, live bytes are no bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
  * not say how it was sampled. */
@@ -537,7 +538,8 @@ struct profile_extent {
 #define PROFILE_MAX_WRITTEN_BYTES  (1ULL << 31)
 int profile__written(const struct profile *profile, bool by_thread, struct profile_extent *ret);
 
-/* Bytes of memory that a sorted profile takes, without the allocator's overhead. */
+/* Bytes of memory that a sorted profile takes, without the allocator's overhead. Left out are the
+ * resident set (`resident`), and who holds blocks (`why` of the profile and of its sites). */
 size_t profile__bytes(const struct profile *profile);
 
 /* Live memory of all sites together. A run in windows may also have continuous stretches, and these

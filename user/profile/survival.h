@@ -115,7 +115,7 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without,
 /* Finds a lower bound of S at the upper end of each class, from all groups. The bound follows from
  * the number of events, not from the spread between windows: windows without events do not differ,
  * so their spread says nothing. The bound is also at most S by contents, even if frees contradict
- * contents. */
+ * contents, and at most S by frees, unless contents are used in place of frees. */
 void survival__lowest(const struct survival_ages *groups, size_t n,
 		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 

@@ -524,12 +524,13 @@ struct error {
 };
 
 /* Finds the error of one figure: the spread between windows, and what sampling adds in continuous
- * stretches. With too few windows no spread is known, and the rest of the run may differ from the
- * one window. The time outside of the window may then have twice as many bytes as the window says,
- * or none. If most of the run is outside, the time outside may have as many bytes as the heap has
- * room for. lives: the figure is of live memory. In this case blocks that lived when tracing
- * stopped may have ended since. If the time since then is as long as the traced time, all of them
- * may have ended. */
+ * stretches. lives: the figure is of live memory. Its error also has half of ended_unseen(), and
+ * those live bytes born outside of stretches that are known only from the share in stretches (LIVE
+ * in windowed.h). With too few windows no spread is known, and the rest of the run may differ from
+ * the one window. The time outside of the window may then have twice as many bytes as the window
+ * says, or none. Of live memory, blocks that lived when tracing stopped may also have ended since.
+ * If the time since then is as long as the traced time, all of them may have ended. If most of the
+ * run is outside, the time outside may have as many bytes as the heap has room for. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {

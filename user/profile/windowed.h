@@ -10,12 +10,13 @@
  * where the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time
  * per call that allocates. Each window then has net time in proportion to its calls. This mean is
  * known better than the net time of a single window. The error of the mean cancels out where births
- * and frees both depend on the mean.
+ * and frees both depend on the mean. If the error is not above CLOCK_ROUGH, only the windows of a
+ * stratum (BIRTHS) share a mean net time per call.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
- * 3rd ed., chapters 5A and 9). Some eight consecutive windows make a stratum h of T_h seconds, of
- * which t_h lie in its windows. A stack that allocated b_h bytes in these windows allocates at the
- * rate
+ * 3rd ed., chapters 5A and 9). Eight to fifteen consecutive windows (fewer if there are not as
+ * many) make a stratum h of T_h seconds, of which t_h lie in its windows. A stack that allocated
+ * b_h bytes in these windows allocates at the rate
  *
  *	r_h = b_h / t_h,				allocated = sum over h of r_h T_h.
  *
@@ -168,7 +169,8 @@ struct windowed_stack {
  * standard errors of the figure are e^(2s) - 1. */
 double windowed__reach(double clock_error);
 
-/* What is known of the process as a whole, not from its stacks. Per wall second; NaN: not known. */
+/* What is known of the process as a whole, not from its stacks. Per wall second. Not known:
+ * blocks_per_s is NaN, and the interval is infinite. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* blocks gained, and the 95 % interval */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
@@ -217,9 +219,9 @@ struct windowed_result {
 	 * samples */
 	double live_bytes, live_objects, live_variance;
 	double live_common; /* standard error that all stacks share, bytes. It includes the error of
-			     * the clock (profile/balance.h). With too few windows to show how
-			     * windows differ, it also includes the error of the time outside of
-			     * windows */
+			     * the clock (profile/balance.h), and that of what continuous stretches
+			     * do not show (LIVE). With too few windows to show how windows differ,
+			     * it also includes the error of the time outside of windows */
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	double header; /* the stack's */

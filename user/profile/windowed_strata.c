@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Windows per stratum: enough to show a spread, few enough to follow a program's phases. */
+/* Least windows per stratum, if there are as many: enough to show a spread, few enough to follow a
+ * program's phases. */
 #define STRATUM 8
 /* A window is left out if its sampling interval is more than this many times the median of its
  * stratum. One of its samples would outweigh all others. */

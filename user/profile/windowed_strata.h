@@ -61,10 +61,12 @@ void windowed_strata__to_rates(const struct windowed_run *run, const struct wind
 /* The variance, by the jackknife. NaN: there are too few groups. */
 double windowed_strata__jackknife(const struct windowed_strata *strata,
 				  const double value[WINDOWED_GROUPS + 1]);
-/* The variance, made larger if groups are few, so that callers can use the normal quantile. */
+/* The variance, made larger if groups are few, so that callers can use the normal quantile. NaN:
+ * there are too few groups. */
 double windowed_strata__variance(const struct windowed_strata *strata,
 				 const double value[WINDOWED_GROUPS + 1]);
-/* Returns half of the width of a 95 % interval. variance: by windowed_strata__jackknife(). */
+/* Returns half of the width of a 95 % interval. variance: by windowed_strata__jackknife().
+ * Infinite: there are too few groups. */
 double windowed_strata__half_width(const struct windowed_strata *strata, double variance);
 /* Returns one end of an interval, moved outwards by the error of the clock. This error is a factor,
  * so the end keeps its sign. */
