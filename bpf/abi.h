@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The types that the kernel side and the user side share. This is the only header that both sides
  * include. Types have fixed widths and explicit padding, and hold no pointers. Every map key and
- * value is defined here. */
+ * value that user space reads or writes is defined here. */
 #ifndef MEMTRACE_BPF_ABI_H
 #define MEMTRACE_BPF_ABI_H
 
@@ -171,8 +171,8 @@ struct abi_range {
 struct abi_object {
 	__u32 n_inner, n_outer;
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
-	__u64 low, high;	    /* range of all addresses in inner and outer; low > high: both
-				     * are empty */
+	__u64 low, high;	    /* a range that holds all addresses in inner and outer; low >
+				     * high: both are empty */
 	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that may hand a call over */
@@ -381,7 +381,9 @@ struct abi_peak {
 	__u64 live_bytes; /* what it holds now; two's complement */
 	__u64 bytes;	  /* the most it has held */
 	__u64 time_ns;	  /* when it held the most: CLOCK_MONOTONIC; 0: it never held anything */
-	__u64 n;	  /* number of peaks so far, each higher than the one before */
+	/* number of peaks so far, each higher than the one before; an exec, after which the peaks
+	 * begin anew, adds 1, too */
+	__u64 n;
 	/* `n` just after the last exec; 0: there was no exec. If abi_site.peak_n is lower, the
 	 * site's values at the peak belong to the program before the exec. */
 	__u64 base;
@@ -445,7 +447,7 @@ enum abi_birth {
 			* 0 */
 	BIRTH_GROWN,   /* made by realloc: `grown` of its bytes are new */
 	BIRTH_UNKNOWN, /* made by realloc: the old size is not known */
-	BIRTH_ENDED,   /* it was freed; its address stays watched: abi_process.watch */
+	BIRTH_ENDED,   /* it was freed or moved; its address stays watched: abi_process.watch */
 };
 
 struct abi_live {
@@ -457,7 +459,7 @@ struct abi_live {
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
 	 * -size. BIRTH_ENDED: abi_process.window_ns of the window in which a free at its address
-	 * was last reported; 0: no free was reported. */
+	 * was last reported; 0: no free was reported in a window. */
 	__s64 grown;
 };
 
@@ -519,7 +521,7 @@ struct abi_inflight {
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
 	__u64 old_addr;	     /* 0: the block was not tracked */
 	__u64 size;
-	/* size of the old block, bytes; 0: not asked for, or not readable */
+	/* size of the old block, bytes; 0: not asked for, or not known */
 	__u64 had;
 	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD, ABI_POOL_CHUNK: see
 	 * abi_func.pool_word; ABI_POOL_THREAD with a tid: see abi_func.pool_thread */
@@ -562,8 +564,8 @@ struct abi_process {
 	/* unique in this run of memtrace, from 1; its low bits are the process's row of counters
 	 * (maps.bpf.h) */
 	__u32 id;
-	__u32 borrowed; /* a child of vfork: until its exec it runs in its parent's memory and has
-			 * its parent's id */
+	__u32 borrowed; /* a child of vfork, or of clone() with CLONE_VM: until its exec it runs in
+			 * its parent's memory and has its parent's id */
 	__u64 exec_ns;	/* time of the last exec: blocks born before it are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
 	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
@@ -597,19 +599,23 @@ struct abi_process_cpu {
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
 	__u64 stack_ns;	       /* time spent on taking the stacks of heap samples */
-	__u64 armed, returned; /* calls whose return was awaited; how many of them did return */
+	__u64 armed, returned; /* recorded calls whose return was awaited; how many returned */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
 	/* those of `inner` that were made inside a pool's call. The blocks that they added are
-	 * freed by calls that are counted */
+	 * freed by calls that are counted. With WRAPS_BY_STACK, only calls that would have been
+	 * samples are recognized */
 	__u64 inner_of_pools;
-	/* calls of allocating functions that add no block: realloc of a block */
+	/* calls of allocating functions that add no block (realloc of a block), and markers of
+	 * samples */
 	__u64 no_births;
-	__u64 no_deaths; /* calls of freeing functions that end no block: free(NULL) */
+	/* calls of freeing functions that end no single block of their own: free(NULL), a free
+	 * inside another one, the end of a pool; and markers of samples' ends */
+	__u64 no_deaths;
 	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;
 	__u64 pool_takes;		/* calls of functions with abi_func.pooled */
-	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
+	__u64 alloc_bytes, freed_bytes; /* estimates, as in struct abi_site */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
 	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC),
@@ -626,9 +632,9 @@ struct abi_process_cpu {
 };
 
 /* Which processes are traced besides those that user space names. A process that fits the selection
- * is traced from its exec on. A child that a traced process forks is traced at once. All given
- * conditions must hold. If there are several names, one of them must fit; the same holds for
- * users. */
+ * is traced from its exec on. With `dynamic` or `follow`, a child that a traced process forks is
+ * traced at once. All given conditions must hold. If there are several names, one of them must fit;
+ * the same holds for users. */
 struct abi_selection {
 	__u32 dynamic; /* 1: any process that fits; 0: only children, if `follow` is set */
 	__u32 follow;  /* children of traced processes */
@@ -643,7 +649,9 @@ struct abi_selection {
 };
 
 enum abi_event_kind {
-	EVENT_NEW = 1,	/* a process is traced from now on: its new program fits the selection */
+	/* a process is traced from now on: its new program fits the selection, or it was a
+	 * borrower and `follow` is set */
+	EVENT_NEW = 1,
 	EVENT_FORK,	/* a fork's child is traced from now on; `parent` is its parent's id */
 	EVENT_EXEC,	/* a traced process runs another program */
 	EVENT_EXIT,	/* a traced process has ended, or its new program does not fit */

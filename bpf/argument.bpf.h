@@ -5,9 +5,9 @@
 
 #include "maps.bpf.h"
 
-/* Returns the call's argument with this number (enum abi_role in abi.h). The barriers keep clang
- * from computing one address for all cases, because the verifier accepts only constant offsets into
- * the context. */
+/* Returns the call's argument with this number (enum abi_role in abi.h), or 0 for the number 0. The
+ * barriers keep clang from computing one address for all cases, because the verifier accepts only
+ * constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
 	__u64 value = 0;

@@ -10,7 +10,7 @@
  * that the time was queried. */
 #define CTIME_QUERIED (1U << 31)
 
-/* The field of struct inode that holds the ctime: before Linux 6.6, and from 6.6 until 6.11. */
+/* The field of struct inode that holds the ctime: before Linux 6.6, and from 6.6 to 6.10. */
 struct inode___public_ctime {
 	struct timespec64 i_ctime;
 } __attribute__((preserve_access_index));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The programs of the probes on allocation functions. One program serves all functions. The probe's
- * cookie is an index into the table of functions. This table tells what each argument means. There
- * are three ways to attach the programs, the best first. "session" has one program for entry and
- * return, which decides at each call whether the return is trapped. "multi" and "perf" have a
- * program for the entry and another for the return, and every return is trapped. Functions that may
- * throw never have a return probe: they have the entry program, and another program at their ret
+/* The programs of the probes on allocation functions. All allocating functions share one program,
+ * and all freeing functions another one. The probe's cookie is an index into the table of
+ * functions. This table tells what each argument means. There are three ways to attach the programs
+ * for allocating functions, the best first. "session" has one program for entry and return, which
+ * decides at each call whether the return is trapped. "multi" and "perf" have a program for the
+ * entry and another for the return, and every return is trapped. Functions that may throw never
+ * have a return probe: they have the entry program, and another program at their ret
  * instructions. */
 #include "argument.bpf.h"
 #include "maps.bpf.h"
@@ -51,8 +52,8 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 	return true;
 }
 
-/* Finds the function that the probe stands on, and the thread that has called it. Returns the
- * counters of the caller's process on this CPU; NULL when there is nothing to do. */
+/* Finds the function that the probe stands on, and the thread that has called it. Counts the hit.
+ * Returns the counters of the caller's process on this CPU; NULL when there is nothing to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -221,8 +222,8 @@ static __always_inline void note_old_size(const struct abi_func *fn,
 	}
 }
 
-/* Notes in `block` by how much the block has grown. A sampled realloc has just returned it at
- * addr. */
+/* Notes in `block` how the block was made and, if this is known, by how much a realloc has enlarged
+ * it. A sampled call has just returned it at addr. */
 static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
 					struct abi_live *block)
 {
@@ -266,9 +267,10 @@ static __always_inline __u64 pool_of(struct pt_regs *ctx, const struct abi_func 
 	return fn->pool_word ?: argument(ctx, fn->pool_arg);
 }
 
-/* Takes the stack of a call that is to be a sample. This and the next functions are not inlined in
- * their callers, to save stack. Before Linux 6.13 all functions of a call chain share 512 bytes of
- * stack, and a walk takes a third of them. */
+/* Takes the stack of a call that is to be a sample. If the stack shows that the call was made
+ * inside a pool's call (WRAPS_BY_STACK), the call is no sample. This and the next functions are not
+ * inlined in their callers, to save stack. Before Linux 6.13 all functions of a call chain share
+ * 512 bytes of stack, and a walk takes a third of them. */
 static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				  const struct abi_func *fn, struct sample *sample)
 {
@@ -553,7 +555,7 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
 	/* The program's stack has no room for a copy of the entry, so the entry is read inside the
-	 * map. That is safe, because nobody but this thread deletes the entry. */
+	 * map. That is safe, because nobody else deletes the entry while this thread lives. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);

@@ -113,7 +113,8 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi
 	return true;
 }
 
-/* Reports to user space what was seen at the address of a sampled block. */
+/* Reports to user space what was seen at the address of a sampled block, if the process is traced
+ * in windows (abi_process.watch). */
 static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block,
 				__u64 addr, enum abi_end_kind kind)
 {

@@ -9,7 +9,7 @@
 #include "compat.bpf.h"
 
 /* The sampled blocks that are alive. Memory is allocated as entries are added (BPF_F_NO_PREALLOC).
- * Otherwise a table for a million blocks would take 100 MB, even for a target that holds a thousand
+ * Otherwise a table for a million blocks would take 140 MB, even for a target that holds a thousand
  * samples. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -224,7 +224,8 @@ const struct abi_inflight no_call __weak = {};
 /* User space sets these before loading. From then on they are constant. */
 const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
-/* True if the kernel has bpf_loop() (since Linux 5.17), which the walk by unwind tables needs. */
+/* True if stacks are walked by unwind tables. Then the kernel has bpf_loop() (since Linux 5.17),
+ * which this walk needs. */
 const volatile bool use_tables __weak = false;
 /* True if the return of every call is trapped, whether the call is sampled or not (ways "multi" and
  * "perf" of heap.bpf.c). */
@@ -239,7 +240,7 @@ const volatile bool count_machine __weak = false;
 /* The mask that makes a process's row from its id. It is one less than a power of two. */
 const volatile __u32 process_rows __weak = 0;
 
-/* Nothing is recorded before user space sets this, which it does when everything is attached. */
+/* No call is recorded before user space sets this, which it does when everything is attached. */
 volatile __u32 active __weak;
 __u64 ends_lost __weak;		/* entries for which the ring `ends` had no room */
 __u64 n_pools __weak;		/* pools that have had a sampled block so far */

@@ -168,7 +168,7 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 
 	if (!process || !cpu)
 		return 0;
-	if (!use_tables) { /* bpf_loop() is missing, too */
+	if (!use_tables) { /* bpf_loop() may be missing, too */
 		lose(cpu, LOST_POOLED);
 		return 0;
 	}

@@ -23,9 +23,9 @@ static __always_inline struct abi_process *process_current(void)
 }
 
 /* Gives the row of counters on this CPU to the process. false: the process has been dropped, and
- * the row has another owner. If a process is dropped while a BPF program is about to count for it,
- * this program can still give the row to the dropped process. The next call of the row's owner
- * corrects that. */
+ * the row has another owner, or none. If a process is dropped while a BPF program is about to count
+ * for it, this program can still give the row to the dropped process. The next call of the row's
+ * owner corrects that. */
 static __noinline bool claim_row(struct abi_process_cpu *cpu, __u32 process)
 {
 	__u32 row = process & process_rows;

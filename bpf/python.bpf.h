@@ -73,7 +73,8 @@ static __always_inline void python_enter(struct unwind *u, const struct abi_pyth
 	u->python_first = 1;
 }
 
-/* Puts one Python frame into the stack. 0: the walk goes on; 1: the walk is over. */
+/* Reads the next Python frame, and puts it into the stack unless it belongs to no function or makes
+ * no sense. 0: the walk goes on; 1: the walk is over. */
 static __always_inline int python_step(struct unwind *u, const struct abi_python *python)
 {
 	__u64 code, instruction, unit, last, depth;

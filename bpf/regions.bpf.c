@@ -103,8 +103,8 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 	if (call->kind == REGION_MMAP || call->kind == REGION_MREMAP)
 		call->addr = result;
 	call->tid = key.tid;
-	/* User space reads the ring once a second anyway. So it is woken only when a quarter of the
-	 * ring is full. */
+	/* User space reads the ring several times a second anyway. So it is woken only when a
+	 * quarter of the ring is full. */
 	bpf_ringbuf_submit(call, bpf_ringbuf_query(&regions, BPF_RB_AVAIL_DATA) >
 						 bpf_ringbuf_query(&regions, BPF_RB_RING_SIZE) / 4
 					 ? BPF_RB_FORCE_WAKEUP

@@ -75,9 +75,9 @@ CHECKED_ONCE __s64 draw_distance(__u64 interval)
 	return (__s64)((interval * neg_ln_q24((__u64)random_u32() + 1)) >> 24) + 1;
 }
 
-/* Counts `size` bytes down. Returns true if this allocation is a sample. Probes on one CPU preempt
- * each other, so the countdown is atomic. If two calls race for the byte at which the countdown
- * ends, exactly one of them gets the sample. */
+/* Counts `size` bytes down, or 1 if `size` is 0. Returns true if this allocation is a sample.
+ * Probes on one CPU preempt each other, so the countdown is atomic. If two calls race for the byte
+ * at which the countdown ends, exactly one of them gets the sample. */
 static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size, __u64 interval)
 {
 	__s64 step = size ? (__s64)size : 1, before;

@@ -5,11 +5,12 @@
  * return address is at [rsp], and rbp has the caller's value. So the allocator function and its
  * immediate caller are always right. From there the walk goes on by unwind tables (unwind.bpf.h).
  *
- * Tables cannot be used in two cases: on a kernel before 5.17, and if the process's mappings are
- * not known yet and the kernel must not be asked for them (vma.bpf.h). In both cases the walk
- * follows frame pointers, as long as they look like frame pointers. In a program compiled without
- * frame pointers, such a walk collects wrong addresses. User space removes addresses that point to
- * no code (profile__cut_implausible). */
+ * Tables cannot be used in two cases: if the kernel is older than 5.17 or refuses the programs for
+ * this walk (use_tables), and if the process's mappings are not known yet and the kernel must not
+ * be asked for them (vma.bpf.h). In both cases the walk follows frame pointers, as long as they
+ * look like frame pointers. In a program compiled without frame pointers, such a walk collects
+ * wrong addresses. User space removes addresses that point to no code
+ * (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -43,8 +44,8 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	return 0;
 }
 
-/* Begins the stack of a thread that is about to execute the instruction at pc. The code at pc is
- * the first frame. */
+/* Begins the stack of a thread whose first frame is the code at pc - 1. So pc is the address of
+ * this frame's instruction + 1 or, after a system call, the address behind the instruction. */
 static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp, __u64 bp,
 					   __u32 max_frames)
 {
@@ -79,7 +80,7 @@ static __always_inline int stack_frame_pointer_step(struct unwind *u)
 	return 0;
 }
 
-/* Walks to the stack's end by frame pointers alone. Used where there is no bpf_loop(). */
+/* Walks to the stack's end by frame pointers alone. Used where there may be no bpf_loop(). */
 static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 {
 	__u64 ret;

@@ -14,7 +14,7 @@ struct stack_from {
 	__u64 pc, sp, bp;
 	bool irqs_off; /* the kernel must not be asked for mappings: vma.bpf.h says why */
 	bool entry;    /* true: pc is a function's entry, and sp points to its return address;
-		     * false: the thread is about to execute the instruction at pc */
+		     * false: pc is as stack_begin_at() takes it */
 };
 
 /* Returns where the walk of a stack begins, for a probe that stands `delta` bytes after a

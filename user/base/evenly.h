@@ -8,7 +8,7 @@
 
 /* Is the element with this number (from 0) chosen, if `some` elements are to be chosen from `all`?
  * The answer is true for exactly `some` of the numbers below `all`, or for each of them if `some`
- * is at least `all`. number * some must fit into 64 bits. */
+ * is at least `all`. (number + 1) * some must fit into 64 bits. */
 static inline bool evenly__chosen(uint64_t number, uint64_t some, uint64_t all)
 {
 	return (number + 1) * some / all > number * some / all;

@@ -64,8 +64,8 @@ uint64_t far__given_up(void);
 
 /* For fn: makes a descriptor that can be kept open. close() of a FUSE file asks the server, too. So
  * a FUSE file is copied to a file in memory that cannot be written to. Then fd is closed, and the
- * copy's descriptor is returned. The descriptor of any other file is returned unchanged. -EFBIG:
- * the file has more than 256 MiB; other negative errno. */
+ * copy's descriptor is returned. The descriptor of any other file is returned unchanged. On failure
+ * fd is closed, too. -EFBIG: the file has more than 256 MiB; other negative errno. */
 int far__keep(int fd);
 /* Is fd a copy that far__keep() made, or another file in memory that cannot be written to? */
 bool far__is_copy(int fd);

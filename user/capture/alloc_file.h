@@ -19,7 +19,8 @@
 #include "elf/pymalloc.h"
 #include "proc/maps.h"
 
-/* A function that the user named: an allocator on top of others, such as a memory pool. */
+/* A function that the user named: of an allocator on top of others, such as a memory pool, or of an
+ * allocator that memtrace does not know. */
 struct alloc_extra {
 	const char *file; /* a path, or (without a slash) its last part; "exe": the program */
 	const char *symbol;
@@ -81,7 +82,8 @@ struct alloc_part {
 
 struct alloc_file {
 	bool shared; /* as in alloc_files__look() */
-	/* the user's part first, then the markers' part, then the others */
+	/* the user's part or (if the user named nothing) the markers' part first, then the
+	 * others */
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
 	/* at least one part belongs to a family of alloc_families that is not a pool (its home is
@@ -119,7 +121,7 @@ struct alloc_how {
 	 * inside a pool's call, so the returns of the pools' functions are awaited */
 	bool tables;
 	/* the ends of pools are followed. If not, pools that can end all their blocks at once are
-	 * not searched for */
+	 * not searched for; only PHP's is (alloc_part.endless) */
 	bool pools;
 	/* processes may report samples of their own by markers. If not, markers are not searched
 	 * for */

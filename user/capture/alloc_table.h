@@ -55,7 +55,8 @@ struct alloc_family {
  * functions that they share. */
 extern const struct alloc_family alloc_families[ALLOC_FAMILIES + 1];
 
-/* Every name of the table once, sorted. A name's number is its index in `name`. */
+/* Every name of the table once, sorted. A name's number is its index in `name`. ALLOC_MAX_NAMES
+ * must be enough for the names of all rows before those that come twice are removed. */
 #define ALLOC_MAX_NAMES 640
 
 struct alloc_names {
@@ -73,7 +74,7 @@ size_t alloc_names__find(const struct alloc_names *names, const char *name);
 /* Is this one of the common names: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
-/* Is the family with that name a pool on top of other allocators? */
+/* Is the family with that name a pool: HOME_POOL, or a home after it? */
 bool alloc_family__is_pool(const char *name);
 
 /* Is this family a pool whose blocks all end with a request (PHP's)? Its blocks are in no figure

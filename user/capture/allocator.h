@@ -50,9 +50,11 @@ struct allocator {
 };
 
 /* Is the i-th function essential: must it be probed if any function of the allocator is? A function
- * that frees or moves blocks is essential: without it, freed blocks would look live. The first
- * allocating function is essential, too, because it is called most (malloc). If any other
- * allocating function is not probed, only the blocks of that function are missing. */
+ * that frees or moves blocks is essential: without it, freed blocks would look live. A function
+ * that ends a pool is essential only if the allocator is a pool (alloc_family__is_pool()). The
+ * first allocating function is essential, too, because it is called most (malloc). If any other
+ * allocating function is not probed, only the blocks of that function are missing. Markers and
+ * places of ROLE_TAKEN are all essential. */
 bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 
 /* Returns the name of a function whose code process pid has changed in its own memory. A probe
@@ -72,7 +74,7 @@ struct alloc_unseen {
 struct allocators {
 	struct allocator **list;
 	size_t n;
-	size_t n_attached; /* capture__attach() has attached the first n_attached of these */
+	size_t n_attached; /* capture__attach() has tried to attach the first n_attached */
 	/* how often a file or an allocator could not be used and got no entry in
 	 * capture__refusals() */
 	size_t n_refused;
@@ -104,14 +106,15 @@ enum alloc_scope {
  * an allocator of the file's own. `extra`: functions that the user named. `files` keeps the offers
  * of files for other processes; NULL: nothing is kept.
  *
- * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one.
- * Then a malloc that belongs to no known allocator is no error: (*ret)->unknown names its file. If
- * the binaries hold the process's files, the process may already have ended. (But with `extra`, a
- * process that has ended gives -ESRCH.)
+ * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one,
+ * unless the failure is temporary (alloc_error__passes()). A malloc that belongs to no known
+ * allocator is no error either: (*ret)->unknown names its file. If the binaries hold the process's
+ * files, the process may already have ended. (But with `extra`, a process that has ended gives
+ * -ESRCH.)
  *
- * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL, when malloc
- * belongs to an allocator that is not in the table; other negative errno. err says what was found
- * and where. */
+ * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL or `extra`,
+ * when malloc belongs to an allocator that is not in the table; other negative errno. err says what
+ * was found and where. */
 int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
 		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
 		     struct allocators **ret, struct error *err);

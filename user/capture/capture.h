@@ -42,8 +42,8 @@ struct capture_options {
 	bool verbose;			 /* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; owned by the caller */
 	size_t n_extra;
-	/* Which processes are traced besides those of capture__add_process(). They are traced from
-	 * their next exec on. capture__new() fills in selection.self. */
+	/* Which processes are traced besides those of capture__add_process(), and from when on:
+	 * struct abi_selection. capture__new() fills in selection.self. */
 	struct abi_selection selection;
 };
 
@@ -134,7 +134,8 @@ int capture__set_python(struct capture *capture, uint32_t process, const struct 
  * tables need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
-/* Number of files whose unwind tables at least once found no room within `max_unwind`. */
+/* Number of files whose unwind tables at least once found no room within `max_unwind`, no free
+ * number or no memory. */
 uint32_t capture__tables_refused(const struct capture *capture);
 /* Has the kernel refused the programs that unwind by tables, although it has all that they need?
  * Then stacks come from frame pointers only. */
@@ -145,8 +146,9 @@ bool capture__unwinding_refused(const struct capture *capture);
  * single processes counts as one without probes.) The probes do nothing until activation. 0, or
  * negative errno with err for the first allocator that could not be attached. Then no probe is left
  * on this allocator, and the allocators after it need another call. -EOPNOTSUPP: the kernel takes
- * no probe on an essential function of the allocator (alloc_point__is_essential()). Other functions
- * that the kernel refuses get no probe. */
+ * no probe on an essential function of the allocator (alloc_point__is_essential()), or
+ * capture__refuse() has forbidden its probes. Other functions that the kernel refuses get no
+ * probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -155,7 +157,7 @@ struct capture_refusal {
 	pid_t pid; /* 0: in all processes */
 	struct file_id file;
 	const char *family; /* the allocator's; static */
-	uint64_t vaddr;	    /* the function's; 0: a ret instruction was refused */
+	uint64_t vaddr;	    /* the function's; 0: a ret instruction's, or capture__refuse() */
 	/* the whole allocator is not traced; else only this function is not traced */
 	bool whole;
 	/* the file was released: its inode number may belong to another file now */
@@ -197,8 +199,9 @@ void capture__leave(struct capture *capture, pid_t pid);
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back. Does not wait for links that are still being
  * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
- * no error. Allocators that were never attached can be resumed, too, but capture__probes() does not
- * list their probes. */
+ * no error. Takes the first allocators->n_attached allocators. If the caller has set this number,
+ * allocators that were never attached can be resumed, too, but capture__probes() does not list
+ * their probes. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -260,7 +263,7 @@ const struct capture_probe *capture__probes(const struct capture *capture, size_
 void capture__activate(struct capture *capture);
 void capture__deactivate(struct capture *capture);
 
-/* Takes all probes out of all targets. */
+/* Takes all probes out of all targets, and also removes the tracepoints for regions and faults. */
 void capture__detach(struct capture *capture);
 
 /* Tells the keeper that all is well. The keeper is a process of its own. It takes all probes out
@@ -286,15 +289,16 @@ int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *re
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
 /* Reads the counters of all processes that hit a probe, traced or not, added up. Only calls,
- * samples and the time for the stacks of samples (`stack_ns`) are counted. Needs options->machine.
- * 0 or negative errno. */
+ * samples, the time for the stacks of samples (`stack_ns`) and the probes of other tracers are
+ * counted. Needs options->machine. 0 or negative errno. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
 /* By how many blocks the process has grown, according to the counters: allocations that added a
  * block minus frees that ended one. */
 int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 
-/* Number of calls of allocating and of freeing functions, according to the counters. */
+/* Number of calls of allocating and of freeing functions, according to the counters. Calls of
+ * allocating functions inside other calls (abi_process_cpu.inner) are not included. */
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
@@ -341,7 +345,9 @@ struct capture_table {
 };
 void capture_table__free(struct capture_table *table);
 
-/* All records of the kernel's tables. To be read after deactivation, when nothing changes. */
+/* All records of the kernel's tables. After deactivation nothing changes while they are read.
+ * Before, as for a snapshot, the tables may be of slightly different moments. `live` includes the
+ * blocks that are being reallocated. */
 struct capture_drain {
 	struct capture_table live;   /* struct abi_live_key -> struct abi_live */
 	struct capture_table sites;  /* struct abi_site_key -> struct abi_site */

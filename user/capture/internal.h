@@ -161,7 +161,8 @@ int capture__attach_points(struct capture *capture, const char *path,
 int capture__read_table(struct capture *capture, const struct bpf_map *map,
 			struct capture_table *ret);
 
-/* Deletes an entry of the table of live blocks, if it is there, and updates the table's filter. */
+/* Deletes an entry of the table of live blocks, if it is there, and updates the table's filter.
+ * Also takes the block out of its pool's list. */
 void capture__delete_live(struct capture *capture, const struct abi_live_key *key);
 
 /* Puts retired stacks back into the kernel's table if a site or a call of the drain names them.

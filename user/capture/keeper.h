@@ -26,8 +26,8 @@ int keeper__take(struct keeper *keeper, int slot);
 /* Sends a beat, which says that memtrace works. The time between beats must be shorter than the
  * keeper's patience. A beat costs one store. */
 void keeper__beat(struct keeper *keeper);
-/* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms; 0
- * (at first): for ever. */
+/* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms; less
+ * than 50 (at first 0): for ever. */
 void keeper__set_patience(struct keeper *keeper, unsigned patience_ms);
 
 /* Returns the time when the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not withdraw

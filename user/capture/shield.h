@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /* Runs fn(arg) in a helper process that a SIGKILL for memtrace does not hit. Returns the result of
- * fn. The helper shares memtrace's memory and descriptors, but has another pid. memtrace waits for
- * the helper's end. */
+ * fn; -EINTR: the helper was killed half-way. The helper shares memtrace's memory and descriptors,
+ * but has another pid. memtrace waits for the helper's end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
 /* Closes n descriptors in a helper like that of shield__run(), many at a time. Closing one link

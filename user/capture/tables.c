@@ -195,8 +195,8 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* Appends to `live` the blocks that were being reallocated when counting ended. Such a block still
- * exists, but it is not in the kernel's table until the result of the reallocation is known. */
+/* Appends to `live` the blocks that are being reallocated. Such a block still exists, but it is not
+ * in the kernel's table until the result of the reallocation is known. */
 static int add_inflight(const struct capture_table *calls, struct capture_table *live)
 {
 	const struct abi_inflight *call = calls->values;

@@ -37,7 +37,8 @@ struct freeze {
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
 /* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was
- * stopped. 0; -ETIMEDOUT: the deadline had already ended the pause; other negative errno. */
+ * stopped, counted from the call of freeze__begin(). 0; -ETIMEDOUT: the deadline had already ended
+ * the pause; other negative errno. */
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
 
 #endif

@@ -21,8 +21,8 @@ struct run_time {
 
 /* Gives all of a process's threads a perf event. memtrace's first call, for any process, takes some
  * hundredths of a second, or tenths of a second where many threads wait for a CPU. 0; -E2BIG: more
- * threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use,
- * and is all zero after a call that failed. */
+ * threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use.
+ * After a call that failed, no event is open. */
 int run_time__open(struct run_time *run, pid_t pid);
 /* Begins to measure. If no thread has run since the events were opened, or the events cannot be
  * read, closes them instead. */
@@ -33,7 +33,7 @@ bool run_time__runs(const struct run_time *run);
  * measurement began. Returns 0; -ENODATA when it has not begun (then nothing changes); other
  * negative errno. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
-/* Closes the events without a result. Afterwards `run` is all zero again. */
+/* Closes the events without a result. Afterwards `run` can be opened again. */
 void run_time__close(struct run_time *run);
 
 #endif
