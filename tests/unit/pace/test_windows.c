@@ -407,8 +407,8 @@ static void what_is_recent_replaces_what_was_learnt(void **state)
 
 /* A program uses a tenth of a core, and probes make it twenty times slower. If the machine has an
  * idle core, the program has as many windows as a program that is always busy. They cost a
- * hundredth of a core, and are open for a hundredth of the time. If the machine has no idle core, windows may cost
- * only a hundredth of the program's own CPU time, so there are fewer. */
+ * hundredth of a core, and are open for a hundredth of the time. If the machine has no idle core,
+ * windows may cost only a hundredth of the program's own CPU time, so there are fewer. */
 static void light_work_is_seen(void **state)
 {
 	struct program light = {50, 1000 / WINDOWS_FELT, 0.1};
