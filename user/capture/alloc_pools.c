@@ -117,11 +117,8 @@ static int add_copy(struct alloc_reader *r, const struct pymalloc_place *place, 
 	offer->site.emulated = place->emulated;
 	memcpy(offer->site.instruction, place->instruction, sizeof(place->instruction));
 	if (elf_image__vaddr_to_off(r->image, place->vaddr, &off) ||
-	    elf_image__read_code(r->image, place->vaddr, &byte, 1) != 1) {
-		snprintf(offer->why, sizeof(offer->why), "the instruction is not in the file");
-		offer->rc = -ENOEXEC;
-		return 0;
-	}
+	    elf_image__read_code(r->image, place->vaddr, &byte, 1) != 1)
+		return alloc_reader__cannot(offer, -ENOEXEC, "the instruction is not in the file");
 	offer->insn = (struct code_place){.off = off, .byte = byte};
 	return 0;
 }
@@ -161,15 +158,6 @@ static int add_copies(struct alloc_reader *r, const struct alloc_family *f)
 	}
 	pymalloc__free(&pool);
 	return rc;
-}
-
-void alloc_reader__note_shift(const struct alloc_reader *r)
-{
-	uint64_t start, end, off;
-
-	if (!elf_image__code_span(r->image, &start, &end) &&
-	    !elf_image__vaddr_to_off(r->image, start, &off))
-		r->file->code_shift = start - off;
 }
 
 int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f)

@@ -182,10 +182,10 @@ static void measure_stubs(struct measured *m, int probed)
 	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
 		for (int i = 0; i < STUBS; i++) {
 			struct self_stub stub = stub_of(i);
+			int calls = calls_of(i);
 
-			m->ns[probed][i][round] = measure(call_stub, &stub, calls_of(i));
-			m->among_ns[probed][i][round] =
-				measure_among(call_stub, &stub, calls_of(i));
+			m->ns[probed][i][round] = measure(call_stub, &stub, calls);
+			m->among_ns[probed][i][round] = measure_among(call_stub, &stub, calls);
 		}
 }
 
