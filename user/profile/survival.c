@@ -12,7 +12,7 @@
 
 #define MOST_ALIKE  0.5	 /* contents are not used if the chance of equal contents is this or more */
 #define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
-#define KNOWN_LEAST 0.1	 /* is_mutated() judges only ages at which frees prove S above this */
+#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove S above this */
 #define NEAR_AGE    2.5	 /* an age is near to another if it is less than this many times as old */
 
 /* --- ages --- */

@@ -15,9 +15,7 @@
  * tracer does not look after its probes. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
-#define BEHIND_TARGET                                                                              \
-	128 /* so many bytes behind the highest branch target belong to the cold
-			    * part, too */
+#define BEHIND_TARGET  128 /* bytes of the cold part behind the highest branch target */
 
 /* Finds the cold part of the function `eval`. GCC moves rarely executed code of a function
  * elsewhere (-freorder-blocks-and-partition), where no symbol of a stripped file names it. The

@@ -9,9 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN                                                                                \
-	20 /* windows slow a program by this factor at most; only bare loops of malloc
-		        * are slowed more */
+#define MOST_HIDDEN 20 /* windows slow all programs less, except bare loops of malloc */
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
