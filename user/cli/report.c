@@ -213,7 +213,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 	/* nobody should take the figures of a part for those of the whole */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
-	    profile__add_lost(profile, "filtered_bytes",
+	    profile__add_lost(profile, LOST_FILTERED_BYTES,
 			      (uint64_t)fmax(0, before.bytes - after.bytes))) {
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
@@ -430,6 +430,13 @@ static int check_together(struct report_config *c)
 			"report",
 			"--leaks cannot be combined with --thread or --age: a profile does not "
 			"store growth by thread or age");
+	if ((c->thread || c->age_s > 0) && c->view.weight != WEIGHT_LIVE &&
+	    c->view.weight != WEIGHT_OBJECTS)
+		return usage_error(
+			"report",
+			"--weight %s cannot be combined with --thread or --age: a profile stores "
+			"threads and ages for live memory only",
+			profile_weight__name(c->view.weight));
 	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
 		return usage_error(
 			"report",

@@ -303,7 +303,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	} else if (profile__lost_count(profile, "not_traced")) {
 		/* the profile's file does not say why the process was not traced */
 		sink__puts(sink, "live heap: not known, the process was not traced");
-	} else if (profile__lost_count(profile, LOST_FILTERED)) {
+	} else if (profile__is_filtered(profile)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
 	} else if (profile__is_windowed(profile) && profile->duration_s > 0) {
 		sink__printf(
@@ -380,8 +380,8 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
 		sink__puts(sink, " (may be 0)");
 	}
-	sink__puts(sink, profile__lost_count(profile, LOST_FILTERED) ? " by the stacks of the run"
-								     : " by the stacks below");
+	sink__puts(sink, profile__is_filtered(profile) ? " by the stacks of the run"
+						       : " by the stacks below");
 	if (growth->regions > 0)
 		sink__printf(sink, ", %s/s by regions of its own",
 			     format_signed(growth->regions, bytes));

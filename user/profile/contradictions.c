@@ -111,7 +111,7 @@ static void check_growth(const struct profile *profile, struct contradictions *a
 	    figure > fact + apart(profile, figure) + reserve)
 		add(all, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, figure, fact);
 	/* what was filtered out or dropped is in no row */
-	if (profile__lost_count(profile, LOST_FILTERED) || profile->dropped)
+	if (profile__is_filtered(profile) || profile->dropped)
 		return;
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct growth *of = &profile->sites[i].growth;
@@ -171,7 +171,7 @@ static void check_threads(const struct profile *profile, struct contradictions *
 struct contradictions profile__contradictions(const struct profile *profile)
 {
 	bool heap = !profile__is_regions(profile) && !profile__is_faults(profile);
-	bool whole = !profile__lost_count(profile, LOST_FILTERED);
+	bool whole = !profile__is_filtered(profile);
 	struct estimate live = profile__live(profile);
 	struct contradictions all = {};
 

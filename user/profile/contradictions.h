@@ -62,8 +62,8 @@
  *	stack's live bytes. The figure must be above the fact by more than one per cent plus a
  *	block. Only the stack with the largest excess is reported.
  *
- * In a filtered profile (LOST_FILTERED), figures of the whole process are not compared with the
- * stacks that are left. */
+ * In a filtered profile (profile__is_filtered()), figures of the whole process are not compared
+ * with the stacks that are left. */
 #ifndef MEMTRACE_PROFILE_CONTRADICTIONS_H
 #define MEMTRACE_PROFILE_CONTRADICTIONS_H
 

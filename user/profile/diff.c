@@ -334,7 +334,7 @@ static int check(struct diff *d, struct error *err)
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (p->dropped)
 			d->warnings |= 1u << DIFF_WARN_INCOMPLETE;
-		if (profile__lost_count(p, LOST_FILTERED))
+		if (profile__is_filtered(p))
 			d->warnings |= 1u << DIFF_WARN_FILTERED;
 		if (!p->interval_bytes)
 			d->warnings |= 1u << DIFF_WARN_UNSAMPLED;

@@ -234,6 +234,12 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name)
 	return profile_counters__count(&profile->lost, name);
 }
 
+bool profile__is_filtered(const struct profile *profile)
+{
+	return profile__lost_count(profile, LOST_FILTERED) ||
+	       profile__lost_count(profile, LOST_FILTERED_BYTES);
+}
+
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe)
 {
 	_cleanup_free_ char *function = copy(probe->function), *object = copy(probe->object),

@@ -523,9 +523,12 @@ uint64_t profile__asked_interval(const struct profile *profile);
 /* The value of the process's counter of losses with that name; 0 if there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);
 
-/* Counter of stacks that a filter has left out. If it is above 0, the profile is only a part of the
- * original. */
-#define LOST_FILTERED "filtered_stacks"
+/* Counters of what a filter has left out: whole stacks, and live bytes. A filter by thread or age
+ * may leave out a part of each stack, and no whole stack. */
+#define LOST_FILTERED	    "filtered_stacks"
+#define LOST_FILTERED_BYTES "filtered_bytes"
+/* Has a filter left something out, so that the profile is only a part of the original? */
+bool profile__is_filtered(const struct profile *profile);
 
 /* profile__written() finds how large a symbolized profile is when all its stacks are written out
  * with all names, also those of inlined functions. by_thread: each stack counts once for each

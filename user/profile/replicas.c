@@ -416,7 +416,7 @@ static int check(struct replicas *r, struct error *err)
 			r->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (!profile__same_program(first, p))
 			r->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
-		if (profile__lost_count(p, LOST_FILTERED))
+		if (profile__is_filtered(p))
 			r->warnings |= 1u << DIFF_WARN_FILTERED;
 		if (!p->interval_bytes)
 			r->warnings |= 1u << DIFF_WARN_UNSAMPLED;

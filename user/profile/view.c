@@ -55,7 +55,7 @@ static bool any_grows(const struct profile *profile)
 
 const char *view_options__refusal(const struct view_options *options, const struct profile *profile)
 {
-	bool filtered = profile__lost_count(profile, LOST_FILTERED);
+	bool filtered = profile__is_filtered(profile);
 
 	if (view_options__contradiction(options))
 		return view_options__contradiction(options);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "encode/encode.h"
 #include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
 
 #include <cmocka.h>
@@ -182,6 +183,53 @@ static void stacks_are_shown(void **state)
 	assert_words(shown, "\"live_bytes\":4000");
 }
 
+/* Writes a profile of 200 regions of 1 MiB, all of one stack. Two threads hold half of them each.
+ */
+static void write_regions(const char *name)
+{
+	struct profile *p = profile__new();
+	size_t site, threads[2];
+	FILE *file = fopen(name, "w");
+	struct sink sink;
+
+	assert_true(p && file);
+	p->what = PROFILE_REGIONS;
+	p->mode = MODE_CONTINUOUS;
+	p->interval_bytes = 1;
+	p->duration_s = 100;
+	assert_int_equal(profile__add_site(p, (uint64_t[]){0x10, 0x20}, 2, false, &site), 0);
+	assert_int_equal(profile__add_thread(p, 7, "one", &threads[0]), 0);
+	assert_int_equal(profile__add_thread(p, 8, "two", &threads[1]), 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(profile__add_live(p, site, threads[i % 2], 1 << 20), 0);
+	p->regions.kind_bytes[0] = 200.0 * (1 << 20);
+	assert_int_equal(profile__sort(p), 0);
+	sink = sink__to_stream(file);
+	assert_int_equal(encode_pprof(p, &sink), 0);
+	assert_int_equal(fclose(file), 0);
+	profile__free(p);
+}
+
+/* A profile is not whole if only one stack has lost one part: that of a thread. */
+static void a_part_of_a_stack_is_no_whole(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(report, "regions"), 0);
+	assert_null(strstr(shown, "kinds of regions add up"));
+	assert_int_equal(RUN(report, "--thread", "one", "regions"), 0);
+	assert_words(said, "filtered: 1 of 1 stacks, 100.0 MiB of 200.0 MiB");
+	assert_null(strstr(shown, "kinds of regions add up"));
+	assert_int_equal(RUN(report, "--thread", "one", "-f", "pprof", "-o", "copy", "regions"), 0);
+	assert_int_equal(RUN(report, "copy"), 0);
+	assert_null(strstr(shown, "kinds of regions add up"));
+	assert_int_equal(RUN(diff, "copy", "regions"), 0);
+	assert_words(shown, "filters have left something out");
+	ASSERT_REFUSED(EXIT_FAILED, "--thread and --age select live memory only: what was", report,
+		       "--weight", "allocated", "copy");
+	ASSERT_REFUSED(EXIT_USAGE, "--weight peak cannot be combined with --thread or --age",
+		       report, "--weight", "peak", "--thread", "one", "regions");
+}
+
 static void files_are_compared(void **state)
 {
 	(void)state;
@@ -206,12 +254,13 @@ static int begin(void **state)
 	write_text_to("empty", "");
 	write_text_to("text", "root:x:0:0:root:/root:/bin/bash\n");
 	write_text_to("rules", "ours function ^b$\n");
+	write_regions("regions");
 	return 0;
 }
 
 static int end(void **state)
 {
-	static const char *const names[] = {"old",   "new",  "empty", "text",
+	static const char *const names[] = {"old",   "new",  "empty", "text", "regions",
 					    "rules", "copy", "both",  "dir/"};
 
 	(void)state;
@@ -230,6 +279,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_fit_together_is_named),
 		cmocka_unit_test(files_that_cannot_be_written),
 		cmocka_unit_test(stacks_are_shown),
+		cmocka_unit_test(a_part_of_a_stack_is_no_whole),
 		cmocka_unit_test(files_are_compared),
 	};
 
