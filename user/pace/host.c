@@ -97,23 +97,31 @@ bool host__coarsen(struct host *h, uint64_t now_ns)
 	return h->rate <= h->budget * h->cpus || thinning__coarsen(&h->thinning, &h->last, now_ns);
 }
 
-void host__left(struct host *h, uint64_t now_ns)
+/* failed: the last attempt to return has failed. */
+static void back_off(struct host *h, uint64_t now_ns, bool failed)
 {
-	bool failed = h->n_returns && (double)(now_ns - h->changed_ns) < LASTING_NS;
-
-	h->everywhere = false;
 	h->back_off_ns = failed ? (uint64_t)between(2.0 * (double)h->back_off_ns, BACK_OFF_NS,
 						    MAX_BACK_OFF_NS)
 				: (uint64_t)BACK_OFF_NS;
-	h->changed_ns = now_ns;
 	h->return_ns = now_ns + h->back_off_ns;
+}
+
+void host__left(struct host *h, uint64_t now_ns)
+{
+	h->everywhere = false;
+	back_off(h, now_ns, h->returned_ns && (double)(now_ns - h->returned_ns) < LASTING_NS);
+	h->changed_ns = now_ns;
+}
+
+void host__not_returned(struct host *h, uint64_t now_ns)
+{
+	back_off(h, now_ns, true);
 }
 
 void host__returned(struct host *h, uint64_t now_ns)
 {
 	h->everywhere = true;
 	h->changed_ns = h->returned_ns = now_ns;
-	h->n_returns++;
 	thinning__begin(&h->thinning, h->thinning.factor, now_ns);
 }
 

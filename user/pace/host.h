@@ -69,12 +69,11 @@ struct host {
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
 	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
-	 * when probes were removed */
+	 * when probes were removed, or could not be placed */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
 	uint64_t everywhere_ns, windowed_ns;
-	unsigned n_returns;
 };
 
 /* One process of the host. All zero: nothing is known. */
@@ -129,9 +128,11 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 
-/* Notes that the probes have been removed everywhere (left), or are everywhere again (returned). */
+/* Notes that the probes have been removed everywhere (left), are everywhere again (returned), or
+ * could not be placed everywhere again and are still out (not_returned). */
 void host__left(struct host *host, uint64_t now_ns);
 void host__returned(struct host *host, uint64_t now_ns);
+void host__not_returned(struct host *host, uint64_t now_ns);
 
 /* Were probes everywhere from from_ns to to_ns? false, too, if probes were removed and put back
  * since from_ns. */

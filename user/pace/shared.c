@@ -125,8 +125,7 @@ static void come_back(struct scheduler *sc)
 	sc->returning = false;
 	pace__book(sc);
 	if (rc) {
-		sc->host.n_returns++;
-		host__left(&sc->host, pace__now_ns(sc));
+		host__not_returned(&sc->host, pace__now_ns(sc));
 		return;
 	}
 	/* This call comes before pace__restore_interval(), which uses the host's factor from now

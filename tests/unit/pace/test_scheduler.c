@@ -355,6 +355,38 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	end(m);
 }
 
+/* Each attempt that fails doubles the time to the next one, from 5 s up to 15 minutes. It does not
+ * matter how long ago the probes were removed. */
+static void attempts_in_vain_come_ever_later(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *wild = add(m, WILD);
+	uint64_t left_ns, end_ns;
+
+	(void)state;
+	add(m, MODEST);
+	until(m, !m->everywhere);
+	left_ns = m->now;
+	m->sealed = true;
+	wild->gone = true;
+	scheduler__end(&m->scheduler, &wild->pace);
+	drive(m, 330);
+	/* 5 + 10 + 20 + 40 + 80 + 160 s are 315 s */
+	assert_int_equal(m->n_tried, 6);
+	for (size_t i = 0; i < m->n_tried; i++) {
+		uint64_t wait = m->tried_ns[i] - (i ? m->tried_ns[i - 1] : left_ns);
+
+		assert_in_range(wait, (5000 * MS << i) - STEP_NS, (5000 * MS << i) + 1500 * MS);
+	}
+	/* the probes were out all the time since then */
+	assert_false(host__was_everywhere(&m->scheduler.host, left_ns, m->tried_ns[0]));
+	m->sealed = false;
+	end_ns = m->tried_ns[5] + 322000 * MS;
+	drive(m, (double)(end_ns - m->now) / S);
+	assert_true(m->everywhere);
+	end(m);
+}
+
 /* A process is held up while its probes are placed. This time is not part of the window. */
 static void windows_begin_when_probes_have_settled(void **state)
 {
@@ -708,6 +740,7 @@ int main(void)
 		cmocka_unit_test(cheap_ones_leave_others_their_part),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
 		cmocka_unit_test(it_does_not_come_back_to_probes_that_go),
+		cmocka_unit_test(attempts_in_vain_come_ever_later),
 		cmocka_unit_test(windows_begin_when_probes_have_settled),
 		cmocka_unit_test(windows_are_whole_however_late_they_begin),
 		cmocka_unit_test(turns_end_with_their_process),
