@@ -68,6 +68,18 @@ static void take_pieces(struct scheduler *sc)
 
 /* --- shared: probes out of the code of all processes, and back --- */
 
+/* Returns the process's CPU time at `end`. cpu: the CPU time now. Since the last change, the CPU
+ * time is assumed to have been used evenly. */
+static double cpu_at(const struct windows *w, uint64_t end, uint64_t now, double cpu)
+{
+	if (end >= now || now <= w->since_ns)
+		return cpu;
+	if (end <= w->since_ns)
+		return w->cpu_ns;
+	return w->cpu_ns +
+	       (cpu - w->cpu_ns) * (double)(end - w->since_ns) / (double)(now - w->since_ns);
+}
+
 void shared__leave(struct scheduler *sc, uint64_t end)
 {
 	bool late = pace__now_ns(sc) >= end + LATE_NS;
@@ -90,7 +102,8 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 		 * time ago. */
 		if (!late)
 			host_process__end_stretch(turn, pace__now_ns(sc), cost, cpu);
-		windows__cut(&p->windows, end, cost, cpu,
+		windows__cut(&p->windows, end, cost,
+			     cpu_at(&p->windows, end, pace__now_ns(sc), cpu),
 			     turn->known ? &(struct windows_rates){turn->share * turn->cpu_rate,
 								   turn->cpu_rate}
 					 : NULL);

@@ -595,6 +595,24 @@ static void withdrawn_from_everybody_it_comes_back(void **state)
 	end(m);
 }
 
+/* The process uses one CPU for 11 s, and has probes for the first of these seconds only. */
+static void time_after_the_probes_is_not_theirs(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p = add(m, MODEST);
+
+	(void)state;
+	p->program.busy = 1;
+	p->program.cost_ns = 0;
+	drive(m, 1);
+	assert_true(m->everywhere && !p->pace.turn.known);
+	hold_up(m, 10 * 1000 * MS);
+	assert_false(m->everywhere);
+	assert_in_range((uint64_t)(p->pace.windows.used_rate * 1000), 990, 1010);
+	assert_in_range((uint64_t)(p->pace.windows.cpu_rate * 1000), 990, 1010);
+	end(m);
+}
+
 static void nothing_is_withdrawn_between_windows(void **state)
 {
 	struct machine *m = machine(false);
@@ -749,6 +767,7 @@ int main(void)
 		cmocka_unit_test(a_withdrawn_window_is_void),
 		cmocka_unit_test(withdrawn_tracing_goes_on_after_a_gap),
 		cmocka_unit_test(withdrawn_from_everybody_it_comes_back),
+		cmocka_unit_test(time_after_the_probes_is_not_theirs),
 		cmocka_unit_test(nothing_is_withdrawn_between_windows),
 		cmocka_unit_test(a_favoured_process_has_more_windows),
 		cmocka_unit_test(favours_keep_the_hosts_limit),
