@@ -227,7 +227,9 @@ struct session_status {
 	struct optional overhead_pct;
 	double cpu_cores; /* how many cores the targets use, on the average since the start */
 	size_t running;	  /* targets that have not ended */
-	size_t windowed;  /* number of targets that are traced in windows at present */
+	/* number of running targets that are traced in windows at present; when all have ended,
+	 * number of targets that were traced in windows at their end */
+	size_t windowed;
 };
 void session__status(struct session *session, struct session_status *ret);
 

@@ -103,9 +103,15 @@ static void note_totals(struct session *s, struct target *t)
 	scheduler__note(&s->scheduler, &t->budget.pace);
 }
 
+static bool is_in_windows(const struct target *t)
+{
+	return t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
+}
+
 void session__status(struct session *s, struct session_status *ret)
 {
 	uint64_t cpu_ns = 0;
+	size_t ended_windowed = 0;
 	double probe_ns = 0;
 
 	memset(ret, 0, sizeof(*ret));
@@ -131,9 +137,10 @@ void session__status(struct session *s, struct session_status *ret)
 		}
 		cpu_ns += target__cpu_used_ns(t);
 		probe_ns += t->probe_ns;
-		ret->windowed +=
-			t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
+		*(t->ended ? &ended_windowed : &ret->windowed) += is_in_windows(t);
 	}
+	if (!ret->running)
+		ret->windowed = ended_windowed;
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
 	ret->cpu_cores = ret->elapsed_s > 0 ? (double)cpu_ns / 1e9 / ret->elapsed_s : 0;

@@ -312,6 +312,30 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	end(s);
 }
 
+/* Of three targets, two have windows. One of them ends, then the other two do. */
+static void who_has_ended_has_no_windows(void **state)
+{
+	struct session *s = begin();
+	struct session_status status;
+
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++)
+		meet(s, i)->budget.pace.windows.budget = i < 3 ? 0.05 : 0;
+	s->stopped = true;
+	session__status(s, &status);
+	assert_int_equal(status.running, 3);
+	assert_int_equal(status.windowed, 2);
+	s->targets[0]->ended = true;
+	session__status(s, &status);
+	assert_int_equal(status.running, 2);
+	assert_int_equal(status.windowed, 1);
+	s->targets[1]->ended = s->targets[2]->ended = true;
+	session__status(s, &status); /* what the run was, since nothing goes on any more */
+	assert_int_equal(status.running, 0);
+	assert_int_equal(status.windowed, 2);
+	end(s);
+}
+
 static void a_victim_is_kept_and_its_last_size_noted(void **state)
 {
 	struct session *s = begin();
@@ -524,6 +548,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
+		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
 		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
