@@ -527,6 +527,8 @@ $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find
 	-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
+# The test replaces the limits of the system.
+$(CHECK_B)/unit/session/test_open: UNIT_FLAGS := -Wl,--wrap=getrlimit,--wrap=setrlimit
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
 	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 

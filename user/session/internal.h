@@ -208,6 +208,12 @@ bool active__keep(struct session *session);
 
 /* --- open.c: what a run begins with --- */
 
+/* Raises memtrace's limit of descriptors as far as allowed: each mapped file and each link takes
+ * one. n_pids: number of named processes. Fails before anything is captured if the limit is too
+ * low: later, there might be no descriptor left to write the result. 0, or negative errno with
+ * err. */
+int open__raise_descriptors(size_t n_pids, struct error *err);
+
 /* Makes a target of one process, with its mappings and its number in the kernel's tables, but
  * without probes. target: empty. 0, or negative errno with err. */
 int open__target(struct session *session, struct target *target, pid_t pid, struct error *err);

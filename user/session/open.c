@@ -450,20 +450,26 @@ static int begin_guard(struct session *s, struct error *err)
 	return 0;
 }
 
-/* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one. If
- * not enough is allowed, this function fails before anything is captured: later, there might be no
- * descriptor left to write the result. */
-static int raise_descriptors(size_t n_pids, struct error *err)
+int open__raise_descriptors(size_t n_pids, struct error *err)
 {
 	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
 			 DESCRIPTORS_OF_PID * n_pids;
 	struct rlimit limit;
+	rlim_t before;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return error__set(err, -errno, "cannot read the limit of open files: %s",
 				  strerror(errno));
+	before = limit.rlim_cur;
 	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max >= least)
+	if (setrlimit(RLIMIT_NOFILE, &limit) && before < least)
+		return error__set(
+			err, -EMFILE,
+			"memtrace may have %llu files open (ulimit -n) and needs %llu at least, "
+			"but cannot raise this limit to %llu: %s",
+			(unsigned long long)before, (unsigned long long)least,
+			(unsigned long long)limit.rlim_max, strerror(errno));
+	if (limit.rlim_max >= least)
 		return 0;
 	return error__set(
 		err, -EMFILE,
@@ -485,7 +491,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 
 	rc = session__check_machine(err);
 	if (!rc)
-		rc = raise_descriptors(o->n_pids, err);
+		rc = open__raise_descriptors(o->n_pids, err);
 	if (rc)
 		return rc;
 	s = calloc(1, sizeof(*s));
