@@ -123,9 +123,8 @@ struct target {
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
 	 * last read */
 	uint64_t rss_start_bytes, rss_bytes;
-	uint32_t threads; /* when last read */
-	/* its probes for the heap, and for regions, are in place */
-	bool heap_attached, regions_attached;
+	uint32_t threads;   /* when last read */
+	bool heap_attached; /* its probes for the heap are in place */
 	/* the functions of its C library that show its regions, or the reason why none do; NULL:
 	 * not looked for */
 	struct region_source *regions;
