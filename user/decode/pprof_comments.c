@@ -131,8 +131,9 @@ static const char *behind(const char *key, const char *word)
 }
 
 /* Uses a comment if it is one of memtrace's. A value that is set already stays, so a merged profile
- * has the values of the first profile in it. There are two exceptions: counts of losses are added
- * up, and of the bytes of a kind of memory, the last value counts. */
+ * has the values of the first profile in it. There are two exceptions that are added up, as samples
+ * are: counts of losses, and the bytes of each kind of memory. (pprof keeps one of several equal
+ * comments, so equal values count once.) */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;
@@ -163,10 +164,12 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	} else if (!strcmp(key, COMMENT_SURVIVAL) && !(profile->survival_age_s[0] > 0)) {
 		set_survival_ages(profile, value);
 	} else if ((rest = behind(key, COMMENT_KIND))) {
+		double bytes = fmax(within(real_number(value), 0, MAX_VALUE), 0);
+
 		for (int i = 0; i < REGION_MEMORY_KINDS; i++)
 			if (!strcmp(rest, region_memory__name((enum region_memory)i)))
 				profile->regions.kind_bytes[i] =
-					fmax(within(real_number(value), 0, MAX_VALUE), 0);
+					fmin(profile->regions.kind_bytes[i] + bytes, MAX_VALUE);
 	} else if ((rest = behind(key, COMMENT_RUN_LOST))) {
 		return add_counter(profile, rest, value, true);
 	} else if ((rest = behind(key, COMMENT_LOST))) {

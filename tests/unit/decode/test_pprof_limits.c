@@ -221,13 +221,13 @@ static void values_are_bounded(void **state)
 }
 
 /* A profile of memtrace with this comment. Its one sample has 5 bytes, and a label with this
- * number. */
+ * number. The label's name is a comment, too. */
 static struct profile *with(const char *comment, const char *label, int64_t number)
 {
 	struct text text = {};
 	uint8_t sample[32] = "\x12\x00\x0a\x01\x2a\x12\x02\x01\x05\x1a\x00\x08\x0f\x18",
 		*end = sample + 14;
-	uint8_t comments[] = {0x6a, 0x03, 13, 14, 16};
+	uint8_t comments[] = {0x6a, 0x04, 13, 14, 15, 16};
 	const char *texts[] = {"what: heap", "survival_age_s: 1 2 3 4 5", label, comment};
 
 	for (uint64_t left = (uint64_t)number; left >= 0x80 || end == sample + 14 || left;
@@ -274,11 +274,26 @@ static void what_cannot_be_is_cut(void **state)
 	profile = with("live_bytes_of_kind_stack: nan", "x", 1);
 	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] == 0);
 	profile__free(profile);
+	profile = with("live_bytes_of_kind_stack: inf", "live_bytes_of_kind_stack: 1", 1);
+	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] <= 0x1p62);
+	profile__free(profile);
 	profile = with("windows_s: -1e300", "x", 1);
 	assert_true(profile->windows.seconds == 0);
 	profile__free(profile);
 	profile = with("resident_change_bytes: -1e300", "x", 1);
 	assert_true(optional__or_nan(profile->resident_change_bytes) == -0x1p62);
+	profile__free(profile);
+}
+
+/* In a file that pprof has merged, the comments of all files follow one another. Bytes of one kind
+ * add up, as the samples' bytes do. */
+static void merged_kinds_add_up(void **state)
+{
+	struct profile *profile =
+		with("live_bytes_of_kind_stack: 300", "live_bytes_of_kind_stack: 200", 1);
+
+	(void)state;
+	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] == 500);
 	profile__free(profile);
 }
 
@@ -322,6 +337,7 @@ int main(void)
 		cmocka_unit_test(stacks_are_bounded),
 		cmocka_unit_test(values_are_bounded),
 		cmocka_unit_test(what_cannot_be_is_cut),
+		cmocka_unit_test(merged_kinds_add_up),
 		cmocka_unit_test(functions_are_read_once),
 	};
 
