@@ -515,8 +515,11 @@ WEB_CHECK_OBJ := $(patsubst %.c,$(CHECK_B)/%.o,$(filter-out user/web/main.c,$(WE
 $(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WEB_CHECK_OBJ)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) \
-		-lcurl
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $(UNIT_FLAGS) $< $(WEB_CHECK_OBJ) -o $@ \
+		$(CHECK_LIBS) -lcurl
+
+$(CHECK_B)/unit/web/test_no_memory: tests/unit/failing.h
+$(CHECK_B)/unit/web/test_no_memory: UNIT_FLAGS := $(foreach f,$(FAILING),-Wl,--wrap=$(f))
 
 # The test replaces the disk by one that may hang.
 $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open

@@ -455,8 +455,11 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 
 	snprintf(name, sizeof(name), "profile of %d", pid);
 	rc = decode_bytes(name, file, len, &profile, err);
-	if (!rc)
+	if (!rc) {
 		rc = summarize(profile, &facts) ?: note_moment(&facts, profile, taken_ns, &moment);
+		if (rc)
+			error__set(err, rc, "%s: %s", name, strerror(-rc));
+	}
 	if (rc) {
 		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
