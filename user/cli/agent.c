@@ -96,11 +96,11 @@ TAKE_OPTION(listen)
 }
 
 /* arguments__expand() has already replaced the --config of the command line, and refused a second
- * one. So only a shortened name (--conf) gets here, from the command line or from the file. */
+ * one, and config in a file. So only a shortened name in a file (conf) gets here. */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
-	return usage_error(command, "--config may be given once, and not in the file itself");
+	return usage_error(command, "config cannot stand in a configuration file");
 }
 
 TAKE_OPTION(every)

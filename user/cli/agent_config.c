@@ -14,22 +14,23 @@
 #include "cli/cli.h"
 
 #define OPTION "--config"
-#define SPACES " \t\r"
+/* The shortest form of OPTION with which no other option of the agent begins. (--con could be
+ * --container.) */
+#define SHORTEST "--conf"
+#define SPACES	 " \t\r"
 
-/* Returns the file of --config at argv[i]; NULL: argv[i] is another argument. *ret_n: 1 for
- * --config=FILE, 2 for --config FILE. */
+/* Returns the file of --config at argv[i]; NULL: argv[i] is another argument. The option's name may
+ * be shortened. *ret_n: 1 for --config=FILE, 2 for --config FILE. */
 static const char *config_of(int argc, char **argv, int i, int *ret_n)
 {
-	size_t len = strlen(OPTION);
+	size_t len = strcspn(argv[i], "=");
 
-	if (!strncmp(argv[i], OPTION "=", len + 1)) {
-		*ret_n = 1;
-		return argv[i] + len + 1;
-	}
-	if (strcmp(argv[i], OPTION) || i + 1 == argc)
+	if (len < strlen(SHORTEST) || strncmp(argv[i], OPTION, len))
 		return NULL;
-	*ret_n = 2;
-	return argv[i + 1];
+	*ret_n = argv[i][len] ? 1 : 2;
+	if (*ret_n == 1)
+		return argv[i] + len + 1;
+	return i + 1 < argc ? argv[i + 1] : NULL;
 }
 
 /* Reads the file into *ret, which the caller frees. 0; -ENOMEM; EXIT_FAILED after a complaint. */

@@ -139,6 +139,17 @@ static void the_file_stands_where_it_is_named(void **state)
 	assert_string_equal(got, "agent|-a|--every=5|-x");
 	assert_int_equal(expand(got, sizeof(got), ARGV(together, together)), EXIT_USAGE);
 	assert_non_null(strstr(said, "once"));
+	/* a shortened name is the same option; --con could be --container */
+	snprintf(together, sizeof(together), "--confi=%s", path);
+	assert_int_equal(expand(got, sizeof(got), ARGV(together, (char *)"-x")), 0);
+	assert_string_equal(got, "agent|--every=5|-x");
+	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--conf", path, together)),
+			 EXIT_USAGE);
+	assert_non_null(strstr(said, "--config may be given once"));
+	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--con", (char *)"x")), 0);
+	assert_string_equal(got, "agent|--con|x");
+	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--configs", (char *)"x")), 0);
+	assert_string_equal(got, "agent|--configs|x");
 	/* --config without a value stays in place, and the parser of options refuses it */
 	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--config")), 0);
 	assert_string_equal(got, "agent|--config");

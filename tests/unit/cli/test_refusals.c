@@ -279,6 +279,7 @@ static void lines_with_which_no_agent_starts(void **state)
 		{"listen = 192.0.2.1:9", "cannot listen on 192.0.2.1:9: Cannot assign"},
 		{"cgroup = /nonexistent", "cgroup"},
 		{"every = often", "'often' is not a number of seconds"},
+		{"conf = /etc/passwd", "config cannot stand in a configuration file"},
 	};
 	char path[] = "/tmp/memtrace-config-XXXXXX", where[64];
 	int fd = mkstemp(path);
@@ -298,6 +299,9 @@ static void lines_with_which_no_agent_starts(void **state)
 	}
 	ASSERT_REFUSED(EXIT_USAGE, "--listen 127.0.0.1:1 is given twice", agent, "--listen",
 		       "127.0.0.1:1", "--listen", "127.0.0.1:1");
+	/* a name may be shortened if only one option begins with it */
+	ASSERT_REFUSED(EXIT_FAILED, "cannot open /none", agent, "--conf", "/none");
+	ASSERT_REFUSED(EXIT_USAGE, "there is no option --con;", agent, "--con", "/none");
 	close(fd);
 	unlink(path);
 }
