@@ -259,10 +259,10 @@ int cmd_heap(int argc, char **argv)
 		return status;
 	if (config.stacks && config.file)
 		return usage_error("heap", "--profile replaces the tracing of --stacks");
-	if (config.blocks && (config.stacks || config.file || config.format || config.pace.hurry ||
-			      config.pace.max_share > 0))
-		return usage_error("heap", "--debug-blocks goes with none of --stacks, --profile, "
-					   "--max-overhead and -f");
+	if (config.blocks && (config.json || config.stacks || config.file || config.format ||
+			      config.pace.hurry || config.pace.max_share > 0))
+		return usage_error("heap", "--debug-blocks goes with none of --json, --stacks, "
+					   "--profile, --max-overhead and -f");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks && privileges__begin_files(&err)) ||
 	    session__check_pid(config.pid, &err))

@@ -134,6 +134,8 @@ static void what_does_not_fit_together_is_named(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "it needs --stack", why, "-p", "1", "-d", "3");
 	ASSERT_REFUSED(EXIT_USAGE, "cannot be combined with --addr", why, "-p", "1", "--type", "a",
 		       "--size", "8");
+	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks goes with none of --json,", heap, "-p",
+		       "4194303", "--debug-blocks", "--json");
 	ASSERT_REFUSED(EXIT_USAGE, "'x' is not an option; the process is given with -p PID", why,
 		       "x");
 }
