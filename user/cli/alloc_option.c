@@ -63,7 +63,9 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 			return "only size=, ptr=, pool= and throws may stand in brackets";
 		}
 	} while (take_word(pos, ","));
-	return take_word(pos, ")") ? NULL : bad_number;
+	return take_word(pos, ")")	      ? NULL
+	       : **pos >= '0' && **pos <= '9' ? bad_number
+					      : "a comma or the closing bracket is missing";
 }
 
 /* Parses an option's text into func. *ret_colon is the colon between file and function. Returns
