@@ -109,8 +109,9 @@ static const struct option_row output_rows[] = {
 		"of the time, some "
 		"are left out."},
 	{"json", .arg = "FILE", .arg_optional = true, .take = take_json,
-	 .help = "one JSON object per process instead of the table",
-	 .man = "Into FILE, or where the table would go. -: standard output."},
+	 .help = "a JSON object per process and kind, no table",
+	 .man = "A line for each process and kind of memory (--what). Into FILE, or where the "
+		"table would go. -: standard output."},
 	{.name = "top",
 	 .letter = 'n',
 	 .arg = "N",
