@@ -631,7 +631,7 @@ check-scripts:
 	$(Q)scripts/kernels-table --check
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
-check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
+check-live: all progs $(CHECK_B)/golden/emit_svg
 	$(Q)scripts/fetch-speedscope $(B)/speedscope || true # if this fails, the test reports it
 	$(Q)scripts/fetch-libcs $(B)/libcs || true
 	$(Q)python3 tests/live/run.py $(LIVE)
