@@ -78,7 +78,7 @@ static int read_contents(struct survivors *s,
 
 static bool is_new(const struct survivors *s, const struct survivors_block *b)
 {
-	return b->window + 1 == s->n_windows && !b->hashed && !b->ended && b->live.size;
+	return b->window + 1 == s->n_windows && !b->hashed && !b->ended_in && b->live.size;
 }
 
 static void note_first(struct survivors *s, struct survivors_block *b, const uint64_t *h)

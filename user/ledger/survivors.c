@@ -385,9 +385,9 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 		bool held = bsearch(&b->addr, there, n_there, sizeof(*there), compare_addrs);
 
 		b->let_go = b->let_go || !held;
-		if (b->ended || (held && newest(s, b->addr) == b))
+		if (b->ended_in || (held && newest(s, b->addr) == b))
 			continue;
-		b->ended = true;
+		b->ended_in = (uint32_t)s->n_windows;
 		s->counts.freed++;
 		if (lose(s, b))
 			return -ENOMEM;
@@ -531,9 +531,11 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 		s->counts.freed += end->kind != END_UNSEEN;
 		s->counts.replaced += end->kind == END_UNSEEN;
 		if (own) {
-			if (!own->ended && lose(s, own))
-				return -ENOMEM;
-			own->ended = true;
+			if (!own->ended_in) {
+				if (lose(s, own))
+					return -ENOMEM;
+				own->ended_in = (uint32_t)s->n_windows;
+			}
 		} else if (is_birth(s, &end->block) && !w->continuous) {
 			if (in_window) {
 				stack = find_stack(s, &end->block.stack);
@@ -547,7 +549,7 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 				own = follow(s, end->addr, &end->block);
 				if (!own || count_birth(s, &own->live, own->stack, false, 0))
 					return -ENOMEM;
-				own->ended = true;
+				own->ended_in = (uint32_t)s->n_windows;
 			}
 		}
 	}
@@ -592,7 +594,8 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		witness = &s->stacks[b->stack].witness;
 		witness->watched += weight * s->last_s;
 		witness->freed += freed ? weight : 0;
-		if (b->hashed && !b->changed && (!b->ended || freed)) {
+		if (b->hashed && !b->changed &&
+		    (!b->ended_in || (b->ended_in == s->n_windows && freed))) {
 			witness->kept_s[class] += (float)s->last_s;
 			witness->ended[class] += freed;
 		}
@@ -627,7 +630,7 @@ static int count_left(struct survivors *s)
 		double p = ldexp(estimate__probability(b->live.size, b->live.interval), -b->halved);
 		double bytes = all_bytes(b);
 
-		if (!s->windows[b->window].continuous || b->ended)
+		if (!s->windows[b->window].continuous || b->ended_in)
 			continue;
 		sums[b->stack].held += bytes;
 		sums[b->stack].held_objects += 1 / p;

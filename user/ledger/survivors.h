@@ -52,10 +52,11 @@ struct survivors_block {
 	uint32_t older;		/* 1 + index of the next older block at the address; 0: none */
 	uint32_t freed_in;	/* 1 + index of the last window that saw a free at the address; 0:
 				 * none */
+	uint32_t ended_in; /* 1 + index of the window that showed that the block itself is freed;
+				 * 0: none did */
 	uint64_t hash;
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
-	bool ended;   /* it is known to be freed */
 	bool let_go;  /* not followed any more: removed at the next harvest */
 	/* how often half of all blocks were let go since its birth, so it stands for 2^halved
 	 * blocks */
@@ -65,7 +66,7 @@ struct survivors_block {
 /* May the block be live? It may if nothing shows that it is gone. */
 static inline bool survivors_block__may_live(const struct survivors_block *block)
 {
-	return !block->ended && !block->changed;
+	return !block->ended_in && !block->changed;
 }
 
 /* The blocks that one stack allocated. */
@@ -90,8 +91,9 @@ struct survivors_stack {
 		 * each window that saw a free at its address. */
 		double watched, freed;
 		/* Both are indexed by a block's age in a window after its birth. Only blocks whose
-		 * contents had not changed so far count. kept_s: the window's net seconds, added up
-		 * over these blocks. ended: how many of these blocks ended in the window. */
+		 * contents had not changed so far, and that had not ended before the window, count.
+		 * kept_s: the window's net seconds, added up over these blocks. ended: how many of
+		 * these blocks ended in the window. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 		/* All three are indexed by a block's age when contents are compared. Only blocks
 		 * that were unchanged at the last comparison count. asked: the number of these

@@ -355,6 +355,35 @@ static void test_freed_and_looks_the_same(void **state)
 	end(&f);
 }
 
+/* A block ends once. Its successors at its address are freed in later windows. These frees say
+ * nothing of blocks that look unchanged, since everybody knows that the block has ended. */
+static void test_ends_once(void **state)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1);
+	struct fixture f;
+	double ended = 0, kept_s = 0;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 2, 1);
+	for (uint64_t at = 12 * S; at < 16 * S; at += S) {
+		meet(&f, at, 0, 0, 1);
+		tell(&f, 0, &first, at + MS, END_FREED);
+		harvest(&f);
+	}
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		ended += (double)stack_of(&f, 1)->witness.ended[k];
+		kept_s += (double)stack_of(&f, 1)->witness.kept_s[k];
+	}
+	assert_true(ended == 1);
+	/* block 1 in four windows of 40 ms, block 0 in the first of them */
+	assert_true(fabs(kept_s - 5 * 0.04) < 1e-6);
+	/* All four frees count as frees at the block's address. At an interval of 1 every block is
+	 * a sample, so a window's births have no sampling error, and their full weight. */
+	assert_true(fabs(stack_of(&f, 1)->witness.freed - 4 * SIZE) < 1e-6);
+	end(&f);
+}
+
 /* Blocks live for 20 s of the wall clock: one in twenty changes per second. The net time of windows
  * is a hundredth of their wall time. Windows see one free. If frees were counted per net time,
  * their rate would come out a hundred times as high, and contents would seem to have missed
@@ -637,6 +666,7 @@ int main(void)
 		cmocka_unit_test(test_not_filled_in),
 		cmocka_unit_test(test_alike),
 		cmocka_unit_test(test_freed_and_looks_the_same),
+		cmocka_unit_test(test_ends_once),
 		cmocka_unit_test(test_freed_by_the_wall_clock),
 		cmocka_unit_test(test_few_samples_count_for_less),
 		cmocka_unit_test(test_let_go),
