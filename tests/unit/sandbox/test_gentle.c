@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "sandbox/gentle.h"
 
 #define US   1000ULL
@@ -243,6 +245,23 @@ static void test_no_break_before_it_begins(void **state)
 	gentle__step();
 }
 
+/* This process itself, by its real clocks. It is gentle from then on, so this is the last test. */
+static void test_this_process_keeps_its_limit(void **state)
+{
+	const uint64_t work_ns = 20 * MS;
+	uint64_t start_ns, cpu_ns, took_ns;
+
+	(void)state;
+	gentle__begin(60, 0.1);
+	start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
+	while (clock__now_ns(CLOCK_THREAD_CPUTIME_ID) < cpu_ns + work_ns)
+		gentle__step();
+	took_ns = clock__now_ns(CLOCK_MONOTONIC) - start_ns;
+	/* only the work since the last break is not paid yet */
+	assert_true(took_ns >= (work_ns - 2 * GENTLE_BURST_NS) * 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +275,7 @@ int main(void)
 		cmocka_unit_test(test_not_for_ever),
 		cmocka_unit_test(test_a_limit),
 		cmocka_unit_test(test_no_break_before_it_begins),
+		cmocka_unit_test(test_this_process_keeps_its_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
