@@ -12,6 +12,9 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 
+/* bytes; the line "Groups:" of a status file may have 65,536 numbers */
+#define TEXT_MAX (1 << 20)
+
 static uint64_t to_ns(const struct timeval *time)
 {
 	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_usec * 1000;
@@ -49,9 +52,9 @@ static int read_beginning(const char *path, char *text, size_t size)
 int own__number(const char *path, const char *key, uint64_t *ret)
 {
 	size_t len = strlen(key);
+	_cleanup_free_ char *text = malloc(TEXT_MAX);
 	const char *line;
-	char text[4096];
-	int rc = read_beginning(path, text, sizeof(text));
+	int rc = text ? read_beginning(path, text, TEXT_MAX) : -ENOMEM;
 
 	if (rc)
 		return rc;

@@ -288,13 +288,13 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
 	_cleanup_close_ int fd = process__open(pid, "status", O_RDONLY);
-	char text[8192];
+	_cleanup_free_ char *text = malloc(STATUS_MAX);
 	uint64_t sum = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return fd;
-	n = io__read(fd, text, sizeof(text) - 1);
+	n = text ? io__read(fd, text, STATUS_MAX - 1) : -ENOMEM;
 	if (n <= 0)
 		return n ? (int)n : -ESRCH;
 	text[n] = '\0';

@@ -4,6 +4,7 @@
 #define MEMTRACE_TESTS_PROC_CHILDREN_H
 
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -78,6 +79,30 @@ static inline void end_child(pid_t child)
 {
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+}
+
+/* Runs fn in a child that has so many groups that the line "Groups:" of its status file is longer
+ * than 64 KiB. fn's result is the child's exit status. -1: only root can set groups. */
+static inline int run_with_many_groups(int (*fn)(void))
+{
+	enum { N = 6500 }; /* numbers of 10 digits and a blank each */
+	static gid_t groups[N];
+	int status;
+	pid_t child;
+
+	if (geteuid() != 0)
+		return -1;
+	for (size_t i = 0; i < N; i++)
+		groups[i] = 1000000000 + (gid_t)i;
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(setgroups(N, groups) ? 99 : fn());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 /* A thread that sets its name, writes its tid to *arg, a pid_t, and ends when *arg is 0. */

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "proc/own.h"
+#include "tests/unit/proc/children.h"
 
 #define MIB 1048576
 
@@ -86,6 +87,26 @@ static void peak_outlives_the_memory(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static int read_peak(void)
+{
+	uint64_t bytes = 0;
+
+	return own__peak_bytes(&bytes) || bytes < 100 * 1024;
+}
+
+/* In /proc/PID/status, VmHWM comes after the line "Groups:". */
+static void peak_is_found_behind_many_groups(void **state)
+{
+	int rc = run_with_many_groups(read_peak);
+
+	(void)state;
+	if (rc < 0) {
+		print_message("only root can set groups\n");
+		skip();
+	}
+	assert_int_equal(rc, 0);
+}
+
 static int number_in(const char *text, uint64_t *ret)
 {
 	char path[] = "/tmp/memtrace-own-XXXXXX";
@@ -139,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cpu_time_is_ours_and_our_childrens),
 		cmocka_unit_test(peak_outlives_the_memory),
+		cmocka_unit_test(peak_is_found_behind_many_groups),
 		cmocka_unit_test(numbers_are_found_by_their_key),
 		cmocka_unit_test(other_descriptors_have_no_memory),
 	};

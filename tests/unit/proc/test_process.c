@@ -474,6 +474,28 @@ static void test_rss(void **state)
 	assert_int_equal(process__rss_bytes(2, &after), -ESRCH); /* a kernel thread has none */
 }
 
+static int read_sizes_of_self(void)
+{
+	uint64_t rss = 0, anon = 0;
+
+	if (process__rss_bytes(getpid(), &rss) || process__anon_bytes(getpid(), &anon))
+		return 1;
+	return rss > 100 * 1024 && anon > 0 ? 0 : 2;
+}
+
+/* In /proc/PID/status, the sizes come after the line "Groups:". */
+static void sizes_are_found_behind_many_groups(void **state)
+{
+	int rc = run_with_many_groups(read_sizes_of_self);
+
+	(void)state;
+	if (rc < 0) {
+		print_message("only root can set groups\n");
+		skip();
+	}
+	assert_int_equal(rc, 0);
+}
+
 static void test_compat32(void **state)
 {
 	char dir[] = "/tmp/memtrace-process-XXXXXX", path[64];
@@ -540,6 +562,7 @@ int main(void)
 		cmocka_unit_test(test_stack_pointers),
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_rss),
+		cmocka_unit_test(sizes_are_found_behind_many_groups),
 		cmocka_unit_test(test_compat32),
 		cmocka_unit_test(why_a_process_cannot_be_read),
 	};
