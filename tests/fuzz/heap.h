@@ -188,7 +188,7 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 	struct maps maps;
 	struct census_type *types;
 	struct types *counting;
-	uint64_t n = 0, n_types, untold;
+	uint64_t n = 0, n_types, untold, unchecked;
 
 	for (size_t i = fuzz_take(&heap->in, 1); i; i--)
 		fuzz_heap__change(heap);
@@ -202,7 +202,7 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 			n += found.arenas[i]->count[PLACE_IN_USE][k].blocks +
 			     found.arenas[i]->count[PLACE_LARGE][k].blocks;
 	require(!types__new(image, &counting) && !types__count(counting, blocks));
-	types__give(counting, &types, &n_types, &untold);
+	types__give(counting, &types, &n_types, &untold, &unchecked);
 	types__free(counting);
 	require(n_types <= TYPES_MAX);
 	for (uint64_t i = 1; i < n_types; i++)

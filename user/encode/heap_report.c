@@ -270,7 +270,7 @@ static void put_types(const struct heap_report *report, unsigned top, struct sin
 	struct heap_type others = {};
 	char name[40];
 
-	if (!report->n_types)
+	if (!report->n_types && !report->census->unchecked_types)
 		return;
 	for (size_t i = 0; i < report->n_types; i++) {
 		const struct heap_type *type = &report->types[i];
@@ -289,6 +289,9 @@ static void put_types(const struct heap_report *report, unsigned top, struct sin
 	if (report->census->untold_types)
 		grid__add_row(&grid, "%" PRIu64 "\t\t\tof further classes or sizes, not told apart",
 			      report->census->untold_types);
+	if (report->census->unchecked_types)
+		grid__add_row(&grid, "%" PRIu64 "\t\t\tnot checked: too many different first words",
+			      report->census->unchecked_types);
 	put_below(&grid, sink);
 }
 
@@ -643,6 +646,7 @@ static void put_document(const struct heap_report *report, struct sink *sink)
 	}
 	sink__puts(sink, "]");
 	json__put_uint(&json, "untold_types", census->untold_types);
+	json__put_uint(&json, "unchecked_types", census->unchecked_types);
 	if (report->origins)
 		put_json_origins(&json, report->origins);
 	sink__puts(sink, "}");

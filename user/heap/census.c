@@ -246,7 +246,8 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 	if (!err)
 		err = types__count(types, view->blocks);
 	if (!err)
-		types__give(types, &ret->types, &ret->n_types, &ret->untold_types);
+		types__give(types, &ret->types, &ret->n_types, &ret->untold_types,
+			    &ret->unchecked_types);
 	types__free(types);
 	return err;
 }

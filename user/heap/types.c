@@ -11,9 +11,15 @@
 #include "base/vector.h"
 #include "heap/image.h"
 
-#define MAX_JUDGED (1 << 16) /* at most so many words are judged */
-#define NO_TYPE	   UINT32_MAX
-#define WINDOW	   (256u << 10)
+#define NO_TYPE UINT32_MAX
+#define WINDOW	(256u << 10)
+
+/* What is known of a block by its first word. */
+enum verdict {
+	NO_OBJECT,
+	OBJECT,
+	UNCHECKED, /* the word may point to a vtable */
+};
 
 /* The verdict on a word that may point to a vtable. */
 struct judged {
@@ -32,7 +38,7 @@ struct types {
 	uint32_t *before; /* for each element of `list`: index of the class's previous element, or
 			   * NO_TYPE */
 	size_t before_room;
-	uint64_t untold;
+	uint64_t untold, unchecked;
 };
 
 /* The region that holds addr, if it belongs to a file; else NULL. */
@@ -142,10 +148,10 @@ static int make_room(struct types *c)
 }
 
 /* Finds the class of a block that begins with `word`. *ret: the verdict on the word; NULL: the word
- * points to no vtable, or there are too many classes. *ret_object: does the word point to a
- * vtable? */
+ * points to no vtable, or there are too many classes or words. *ret_verdict: does the word point
+ * to a vtable? */
 static int find_class(struct types *c, uint64_t word, const struct block *block,
-		      struct judged **ret, bool *ret_object)
+		      struct judged **ret, enum verdict *ret_verdict)
 {
 	struct census_type type = element(word, block);
 	struct judged *judged;
@@ -159,17 +165,19 @@ static int find_class(struct types *c, uint64_t word, const struct block *block,
 	if (*slot) {
 		judged = &c->judged[*slot - 1];
 		*ret = judged->type == NO_TYPE ? NULL : judged;
-		*ret_object = *ret;
+		*ret_verdict = *ret ? OBJECT : NO_OBJECT;
 		return 0;
 	}
-	if (c->n_judged == MAX_JUDGED)
+	if (c->n_judged == TYPES_MAX_WORDS) {
+		*ret_verdict = UNCHECKED;
 		return 0;
+	}
 	judged = &c->judged[c->n_judged];
 	*judged = (struct judged){word, NO_TYPE};
-	*ret_object = is_vtable(c->image, word, type.name);
-	if (*ret_object && c->n == TYPES_MAX)
+	*ret_verdict = is_vtable(c->image, word, type.name) ? OBJECT : NO_OBJECT;
+	if (*ret_verdict == OBJECT && c->n == TYPES_MAX)
 		return 0; /* `word` is not remembered: it is judged again for each object */
-	if (*ret_object) {
+	if (*ret_verdict == OBJECT) {
 		err = add_type(c, &type, NO_TYPE, &judged->type);
 		if (err)
 			return err;
@@ -245,9 +253,9 @@ bool first_words__read(struct first_words *w, const struct block *block, uint64_
 }
 
 /* Finds the element in which a block counts. *ret: NULL if the block is no object, or if there are
- * too many elements. *ret_object: is the block an object? */
+ * too many elements or words. *ret_verdict: is the block an object? */
 static int judge_block(struct types *c, const struct block *block, struct census_type **ret,
-		       bool *ret_object)
+		       enum verdict *ret_verdict)
 {
 	const struct span *span = block->span;
 	struct judged *class;
@@ -255,11 +263,11 @@ static int judge_block(struct types *c, const struct block *block, struct census
 	int err;
 
 	*ret = NULL;
-	*ret_object = false;
+	*ret_verdict = NO_OBJECT;
 	if (!block->in_use || !first_words__read(&c->words, block, &word, 1) || word % 8 ||
 	    word < 16 || (word >= span->start && word < span->end) || !in_file(c->image, word))
 		return 0;
-	err = find_class(c, word, block, &class, ret_object);
+	err = find_class(c, word, block, &class, ret_verdict);
 	return err || !class ? err : find_element(c, class, block, ret);
 }
 
@@ -267,14 +275,15 @@ static int count_block(const struct block *block, void *ctx)
 {
 	struct types *c = ctx;
 	struct census_type *type;
-	bool object;
-	int err = judge_block(c, block, &type, &object);
+	enum verdict verdict;
+	int err = judge_block(c, block, &type, &verdict);
 
 	if (type) {
 		type->count.blocks++;
 		type->count.bytes += block->size;
 	} else {
-		c->untold += object;
+		c->untold += verdict == OBJECT;
+		c->unchecked += verdict == UNCHECKED;
 	}
 	return err;
 }
@@ -282,8 +291,8 @@ static int count_block(const struct block *block, void *ctx)
 int types__pin(struct types *c, const struct block *block, uint64_t pinned)
 {
 	struct census_type *type;
-	bool object;
-	int err = judge_block(c, block, &type, &object);
+	enum verdict verdict;
+	int err = judge_block(c, block, &type, &verdict);
 
 	if (type)
 		type->pinned += pinned;
@@ -332,13 +341,14 @@ int types__count(struct types *types, const struct blocks *blocks)
 }
 
 void types__give(struct types *types, struct census_type **ret, uint64_t *ret_n,
-		 uint64_t *ret_untold)
+		 uint64_t *ret_untold, uint64_t *ret_unchecked)
 {
 	if (types->n)
 		qsort(types->list, types->n, sizeof(*types->list), compare_types);
 	*ret = types->list;
 	*ret_n = types->n;
 	*ret_untold = types->untold;
+	*ret_unchecked = types->unchecked;
 	types->list = NULL;
 	types->n = 0;
 }

@@ -16,7 +16,8 @@
 
 struct image;
 
-#define TYPES_MAX 4096 /* most combinations of class, allocator and size that are counted */
+#define TYPES_MAX	4096 /* most combinations of class, allocator and size that are counted */
+#define TYPES_MAX_WORDS (1 << 16) /* most different first words that are checked */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {
@@ -50,8 +51,9 @@ int types__pin(struct types *types, const struct block *block, uint64_t pinned);
  * no name: it may also be a table of functions in C. 0 or -ENOMEM. */
 int types__count(struct types *types, const struct blocks *blocks);
 /* Moves the list, which ascends by vtable, to *ret. The caller frees it. *ret_untold: the number of
- * objects that are not counted, because of TYPES_MAX. */
+ * objects that are not counted, because of TYPES_MAX. *ret_unchecked: the number of blocks whose
+ * first word was not checked, because of TYPES_MAX_WORDS. These blocks may be objects. */
 void types__give(struct types *types, struct census_type **ret, uint64_t *ret_n,
-		 uint64_t *ret_untold);
+		 uint64_t *ret_untold, uint64_t *ret_unchecked);
 
 #endif

@@ -171,6 +171,9 @@ struct census {
 	uint64_t n_arenas;
 	struct census_arena *arenas;	/* sent as a message part of its own */
 	uint64_t n_types, untold_types; /* untold_types: objects that are not in `types` */
+	/* blocks that may be objects, but whose first word was not checked, because there are too
+	 * many different first words */
+	uint64_t unchecked_types;
 	/* Ascending by vtable. Sent as a message part of its own. */
 	struct census_type *types;
 	/* Set only if blocks are labelled. Each block counts once: with its shape if a labelled

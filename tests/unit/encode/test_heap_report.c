@@ -76,6 +76,7 @@ static void test_table(void **state)
 	(void)state;
 	fill();
 	census.untold_types = 5;
+	census.unchecked_types = 6;
 	text = text_of(&report, 3);
 	assert_has(text, "Process 7 (db)");
 	assert_has(text, "\n\nMEMORY                   RESIDENT\n"
@@ -91,7 +92,8 @@ static void test_table(void **state)
 	assert_has(text, "\n     9  4.0 KiB   1.0 KiB  shop::Item\n");
 	assert_has(text, "\n     7     64 B            2 others\n");
 	assert_has(text,
-		   "\n     5                     of further classes or sizes, not told apart\n");
+		   "\n     5                     of further classes or sizes, not told apart\n"
+		   "     6                     not checked: too many different first words\n");
 	assert_has(text, "Pinned pages of glibc: 64.0 KiB of pages");
 	assert_has(text, "\n27 others                378  36.9 KiB\n");
 	assert_null(strstr(text, "jemalloc"));
@@ -105,8 +107,11 @@ static void test_json(void **state)
 
 	(void)state;
 	fill();
+	census.untold_types = 5;
+	census.unchecked_types = 6;
 	text = text_of(&report, 0);
 	assert_has(text, "\"what\":\"heap_census\"");
+	assert_has(text, "\"untold_types\":5,\"unchecked_types\":6");
 	assert_has(text, "\"comm\":\"d\\\"b\"");
 	assert_has(text, "\"trimmable\":131072");
 	assert_has(text, "{\"max\":480,\"in_use\":{\"blocks\":30,\"bytes\":30000}");

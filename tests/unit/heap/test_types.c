@@ -22,7 +22,7 @@ static struct span *span;
 static uint64_t next_block;
 static struct census_type *types;
 static uint64_t n_types;
-static uint64_t untold;
+static uint64_t untold, unchecked;
 
 static void start(void)
 {
@@ -73,7 +73,7 @@ static void count(void)
 	assert_int_equal(types__new(image, &counting), 0);
 	blocks__each(blocks, pin, counting);
 	assert_int_equal(types__count(counting, blocks), 0);
-	types__give(counting, &types, &n_types, &untold);
+	types__give(counting, &types, &n_types, &untold, &unchecked);
 	types__free(counting);
 }
 
@@ -98,6 +98,7 @@ static void test_classes(void **state)
 	count();
 	assert_int_equal(n_types, 2);
 	assert_int_equal(untold, 0);
+	assert_int_equal(unchecked, 0);
 	assert_int_equal(types[0].vtable, VTABLE(0));
 	assert_int_equal(types[0].count.blocks, 2);
 	assert_int_equal(types[0].count.bytes, 80);
@@ -186,6 +187,35 @@ static void test_what_is_no_class(void **state)
 	end();
 }
 
+/* The first 65,536 different words that point into a file are checked. Blocks with further words
+ * are counted; blocks with the first words still have their class. */
+static void test_too_many_words(void **state)
+{
+	enum { CHECKED = 65536, FURTHER = 3 };
+	const uint64_t heap = LIB + 0x100000, size = 0x400000, strings = heap + size;
+	const struct span model = {.kind = SPAN_WALKED, .start = heap, .end = heap + size};
+
+	(void)state;
+	start();
+	fake__add(&fake, heap, size, FAKE_ANON);
+	fake__add(&fake, strings, 8ULL * CHECKED + 4096, "r--p 00050000 08:01 77 /bin/program");
+	assert_int_equal(blocks__add(blocks, &model, &span), 0);
+	next_block = heap + 16;
+	put_class(0, "4Item");
+	put_class(1, "4Late");
+	put_block(VTABLE(0), true);
+	for (uint64_t i = 0; i < CHECKED - 1 + FURTHER - 1; i++)
+		put_block(strings + 8 * i, true);
+	put_block(VTABLE(1), true);
+	put_block(VTABLE(0), true);
+	count();
+	assert_int_equal(n_types, 1);
+	assert_int_equal(types[0].count.blocks, 2);
+	assert_int_equal(untold, 0);
+	assert_int_equal(unchecked, FURTHER);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +223,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_classes_without_name),
 		cmocka_unit_test(test_what_is_no_class),
+		cmocka_unit_test(test_too_many_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
