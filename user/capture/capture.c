@@ -38,8 +38,9 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 }
 
 /* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
- * allocator, which is not safe in every place that a probe can hit. The kernel then warns (and
- * refuses, with real-time preemption). Linux 6.1 has an allocator of BPF's own. */
+ * allocator, which is not safe in every place that a probe can hit. The kernel then warns of each
+ * program that can use such a map (and refuses the program, with real-time preemption), even if
+ * only user space adds entries. Linux 6.1 has an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -87,6 +88,17 @@ static uint32_t rows_mask(uint32_t n)
 	return mask;
 }
 
+void capture__preallocate(struct memtrace_bpf *skel)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, skel->obj)
+	{
+		if (bpf_map__type(map) == BPF_MAP_TYPE_HASH)
+			bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
+	}
+}
+
 void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *o)
 {
 	/* one more for the calibration's child */
@@ -108,17 +120,8 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
 	if (o->windows)
 		bpf_map__set_max_entries(skel->maps.ends, END_RING);
-	if (!hash_maps_may_grow()) {
-		bpf_map__set_map_flags(skel->maps.live, 0);
-		bpf_map__set_map_flags(skel->maps.pools, 0);
-		bpf_map__set_map_flags(skel->maps.pooled, 0);
-		bpf_map__set_map_flags(skel->maps.sites, 0);
-		bpf_map__set_map_flags(skel->maps.stacks, 0);
-		bpf_map__set_map_flags(skel->maps.threads, 0);
-		bpf_map__set_map_flags(skel->maps.transfers, 0);
-		bpf_map__set_map_flags(skel->maps.mappings, 0);
-		bpf_map__set_map_flags(skel->maps.borrowers, 0);
-	}
+	if (!hash_maps_may_grow())
+		capture__preallocate(skel);
 }
 
 static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,

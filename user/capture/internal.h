@@ -9,6 +9,10 @@
 #include "capture/keeper.h"
 #include "memtrace.skel.h"
 
+/* Makes the kernel allocate the memory of all hash maps when they are loaded, not as entries
+ * come. */
+void capture__preallocate(struct memtrace_bpf *skel);
+
 /* Sets the sizes of the kernel's tables, before they are loaded. */
 void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *options);
 
