@@ -123,6 +123,19 @@ bool alloc_point__is_essential(const struct allocator *a, size_t i)
 	return true;
 }
 
+const char *alloc_point__loss(const struct alloc_point *point)
+{
+	switch (point->func.role) {
+	case ROLE_POOL_END:
+	case ROLE_POOL_FREE:
+		return "blocks of the pools that it ends look live";
+	case ROLE_POOL_LEFT:
+		return "blocks that it takes out of a pool may look freed";
+	default:
+		return "what it allocates is missing";
+	}
+}
+
 const char *allocator__patched_in(const struct allocator *a, pid_t pid, const struct maps *maps)
 {
 	_cleanup_free_ struct code_place *places =

@@ -57,6 +57,9 @@ struct allocator {
  * places of ROLE_TAKEN are all essential. */
 bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 
+/* Tells people what follows if a function that is not essential gets no probe. Static. */
+const char *alloc_point__loss(const struct alloc_point *point);
+
 /* Returns the name of a function whose code process pid has changed in its own memory. A probe
  * would overwrite the change with the file's code. `maps`: the process's address space. NULL: no
  * function was changed, or the memory cannot be read. */

@@ -244,7 +244,7 @@ static int note_refusal(struct capture *c, const struct allocator *a,
 		 "(error %d): %s",
 		 point ? point->name : "a function that may throw", a->path, place, -reason,
 		 whole ? "this allocator is not traced, because freed blocks would look live"
-		       : "what it allocates is missing");
+		       : alloc_point__loss(point));
 	return 0;
 }
 
