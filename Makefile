@@ -535,9 +535,9 @@ $(CHECK_B)/unit/session/test_open: UNIT_FLAGS := -Wl,--wrap=getrlimit,--wrap=set
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
 	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 
-# The test replaces the child of each scan.
-$(CHECK_B)/unit/heap/test_search: UNIT_FLAGS := $(foreach f,scan__start scan__stream \
-	scan__end,-Wl,--wrap=$(f))
+# The tests replace the child of each scan.
+$(CHECK_B)/unit/heap/test_search $(CHECK_B)/unit/heap/test_census_child: UNIT_FLAGS := $(foreach f,\
+	scan__start scan__stream scan__end,-Wl,--wrap=$(f))
 
 # Headers of the kernel side (bpf/*.bpf.h), compiled for the host.
 $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)

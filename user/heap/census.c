@@ -349,14 +349,17 @@ static int receive_lists(struct stream *stream, struct census *c)
 		{c->n_rough, sizeof(*c->rough), (void **)&c->rough},
 		{c->n_labels, sizeof(*c->shape_of), (void **)&c->shape_of},
 	};
+	int err = 0, got;
 	char more;
-	int err = 0;
 
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && !err; i++)
 		err = receive_list(stream, lists[i].n, lists[i].size, lists[i].to);
 	if (!err && !is_sound(c))
 		err = -EPROTO;
-	return !err && stream__read(stream, &more, 1) ? -EPROTO : err;
+	if (err)
+		return err;
+	got = stream__read(stream, &more, 1); /* the stream must end here */
+	return got > 0 ? -EPROTO : got;
 }
 
 static int receive(struct stream *stream, size_t n_labels, struct census *ret)
