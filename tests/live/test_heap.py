@@ -7,8 +7,9 @@ import resource
 import struct
 import time
 
-from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace,
-                     need_tool, place, read_line, run, start, test, wait_until)
+from harness import (MEMTRACE, PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words,
+                     memtrace, need_tool, place, read_line, run, start, test, wait_until)
+from test_capabilities import ROOT as FOR_NOBODY, TRACING, check_kept, children, status
 from test_json_schema import check
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -494,6 +495,31 @@ def heap_keeps_a_limit_of_its_own():
                     expect(took > 2 and cpu < 0.06 * took + 0.1, (command, cpu, took))
             for key in ("allocators",) if command == "heap" else ("blocks", "lost_blocks"):
                 expect_equal(found[1][key], found[0][key], key)
+    finally:
+        end(target)
+
+
+@test(beside=True)
+def heap_gives_up_capabilities():
+    """heap and why read another process's memory, and write what they have found, without the
+    capabilities that only tracing needs."""
+    script = "x = [str(i) * 10 for i in range(1000000)]; print('ready', flush=True); input()"
+    target = start(["/usr/bin/python3", "-c", script],
+                   env={**os.environ, "PYTHONMALLOC": "malloc"})
+    wanted = TRACING - {"perfmon"} | FOR_NOBODY
+    try:
+        expect_equal(read_line(target, target.stdout), "ready\n", "the target's first line")
+        for command in "heap", "why":
+            # with this limit, reading takes seconds
+            reader = start([MEMTRACE, command, "-p", target.pid, "--json", "--max-overhead", "5"])
+            # only the child that reads has a filter of system calls under this name
+            wait_until(lambda: any(status(child)["Seccomp"] == "2"  # pylint: disable=W0640
+                                   for child in children(reader.pid, "memtrace")),
+                       "the child that reads")
+            check_kept(reader.pid, wanted)
+            out, err = reader.communicate(timeout=60)
+            expect_equal(reader.returncode, 0, err)
+            expect(json.loads(out), "no report")
     finally:
         end(target)
 

@@ -263,10 +263,14 @@ int cmd_heap(int argc, char **argv)
 			      config.pace.hurry || config.pace.max_share > 0))
 		return usage_error("heap", "--debug-blocks goes with none of --json, --stacks, "
 					   "--profile, --max-overhead and -f");
+	/* With --stacks, the end of tracing is the second limit. */
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
-	    (config.stacks && privileges__begin_files(&err)) ||
+	    (config.stacks
+		     ? privileges__begin_files(&err)
+		     : privileges__limit(PRIVILEGES_STOPPED, &(struct privileges_use){}, &err)) ||
 	    session__check_pid(config.pid, &err))
 		return fail(&err);
+	privileges__override(false);
 	if (config.file) {
 		status = read_known(&config);
 		if (status)

@@ -308,6 +308,7 @@ static int run(struct why_config *c)
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err) || session__check_pid(c->pid, &err))
 		return fail(&err);
+	privileges__override(false);
 	if (registers__new(c->pid, &registers))
 		registers = NULL;
 	c->options.registers = read_registers;
@@ -324,6 +325,8 @@ static int run(struct why_config *c)
 		c->options.choice.sizes = found->sizes;
 		c->options.choice.n_addrs = found->n;
 	}
+	if (privileges__limit(PRIVILEGES_STOPPED, &(struct privileges_use){}, &err))
+		return fail(&err);
 	if (c->type) {
 		rc = why_type__find(c->pid, c->type, &c->regex, &c->options.pace, &vtables,
 				    &c->options.choice.n_vtables);
