@@ -161,7 +161,8 @@ static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 		forget_call(sp);
 }
 
-/* Counts a call inside another one, and does not record it. If the outer call has jumped here, both
+/* Counts a call inside another one, and does not record it. Its return may be seen, and must not be
+ * taken for that of an older call at sp (forget_left()). If the outer call has jumped here, both
  * calls have the same frame. Then the entry for this frame belongs to the outer call, and stays. */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
@@ -169,7 +170,9 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 	count(&cpu->inner, 1);
 	if (outer && fn->outer)
 		outer->inner_sp = sp;
-	if (fn->exits && !(outer && (outer->sp == sp || outer->wrap_sp == sp)))
+	if (!returns_always && !fn->exits)
+		return;
+	if (!outer || (outer->sp != sp && outer->wrap_sp != sp))
 		forget_call(sp);
 }
 
@@ -393,7 +396,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 		barrier_var(limit); /* else clang asks for a 128-bit product, which BPF lacks */
 		if (size > limit) {
-			if (fn->exits)
+			if (returns_always || fn->exits)
 				forget_call(sp);
 			return 0; /* the product overflows: the call fails and changes nothing */
 		}
