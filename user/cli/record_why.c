@@ -19,7 +19,7 @@
 #define STACKS	   10	/* at most this many stacks: those that grow most surely */
 #define BLOCKS	   1000 /* at most this many blocks, of all these stacks together */
 #define PATIENCE_S 10.0 /* time limit for one scan */
-#define WITHIN_S   20.0 /* time limit for one process: no scan begins later */
+#define WITHIN_S   20.0 /* for one process: the first scan that would end later is the last */
 #define RUN_S	   60.0 /* time limit for all processes of the run */
 
 _Static_assert(BLOCKS <= WHY_MAX_PATHS && BLOCKS <= WHY_MAX_ADDRS, "all of them are followed");
