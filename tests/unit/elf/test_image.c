@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,26 @@
 #include "base/cleanup.h"
 #include "image_fixture.h"
 
+#define INT3 0xcc /* a breakpoint */
+
 static int stop_at_third(const struct elf_symbol *symbol, void *ctx)
 {
 	(void)symbol;
 	return ++*(size_t *)ctx == 3 ? 42 : 0;
+}
+
+/* Does memory hold this code? Other tracers may have breakpoints in it. */
+static bool is_loaded_at(uintptr_t addr, const unsigned char *code, size_t n)
+{
+	const unsigned char *memory = (const unsigned char *)addr;
+	size_t same = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (memory[i] != code[i] && memory[i] != INT3)
+			return false;
+		same += memory[i] == code[i];
+	}
+	return same > n / 2;
 }
 
 static void test_libc(void **state)
@@ -50,7 +67,7 @@ static void test_libc(void **state)
 		assert_ptr_equal((void *)(libc.base + symbol.vaddr), dlsym(handle, names[i]));
 		assert_int_equal(elf_image__read_code(image, symbol.vaddr, code, sizeof(code)),
 				 sizeof(code));
-		assert_memory_equal(code, (void *)(libc.base + symbol.vaddr), sizeof(code));
+		assert_true(is_loaded_at(libc.base + symbol.vaddr, code, sizeof(code)));
 		assert_int_equal(elf_image__vaddr_to_off(image, symbol.vaddr, &off), 0);
 		assert_int_equal(elf_image__off_to_vaddr(image, off, &vaddr), 0);
 		assert_int_equal(vaddr, symbol.vaddr);
