@@ -21,10 +21,6 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-/* Above this address lies the kernel's half. Every process sees one page of code there, [vsyscall],
- * which is not code that the process has generated. */
-#define USER_END (1ULL << 63)
-
 /* How often Python is looked for again in a process whose loader was not ready: after 5, 10, ...
  * ms, 2.5 s in all. */
 #define PYTHON_LOOKS	9
@@ -99,12 +95,21 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	note_short(s, rc == -EMFILE);
 }
 
-/* If a process runs code that lies in no file, finds the place of its perf map. The perf map may
- * have names for this code. It is read when the profile is made, perhaps after the process's end,
- * but its place can be found only while the process lives. */
-static void note_jit(struct target *t)
+/* Is this code without a file the kernel's own? Every process has [vsyscall]. A process that meets
+ * a uprobe gets [uprobes] (on some kernels also [uprobes-trampoline]), so nearly every traced
+ * process has it. No process can choose such a name: the names of prctl(2) begin with "[anon". */
+static bool is_kernels_own(const struct map_entry *entry)
 {
-	if (t->perf_map.root_fd < 0)
+	return !strcmp(entry->path, "[vsyscall]") || !strncmp(entry->path, "[uprobes", 8);
+}
+
+/* If a process runs code that it has generated, finds the place of its perf map. The perf map may
+ * have names for this code. It is read when the profile is made, perhaps after the process's end,
+ * but its place can be found only while the process lives. The place costs a descriptor, which
+ * keeps the process's root mounted. */
+static void note_jit(struct target *t, const struct map_entry *entry)
+{
+	if (t->perf_map.root_fd < 0 && !is_kernels_own(entry))
 		process__find_perf_map(t->info.pid, &t->perf_map);
 }
 
@@ -125,8 +130,8 @@ int targets__refresh_maps(struct session *s, struct target *t)
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
 			hold_file(s, t->info.pid, &now.entries[i]);
-		else if (now.entries[i].executable && now.entries[i].start < USER_END)
-			note_jit(t);
+		else if (now.entries[i].executable)
+			note_jit(t, &now.entries[i]);
 	}
 	t->n_mapped = now.n;
 	if (t->maps.n > now.n + MAX_GONE) {
@@ -388,7 +393,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	replaces = maps__replaces_code(&t->maps, entry);
 	t->code_replaced += replaces;
 	if (!entry->file.inode) {
-		note_jit(t);
+		note_jit(t, entry);
 		/* Generated code matters only where it has replaced other code. */
 		if (!replaces)
 			return;

@@ -485,6 +485,33 @@ static void code_that_takes_others_place_is_counted(void **state)
 	end(s);
 }
 
+/* A probe brings a mapping of the kernel, [uprobes], into the process. This is no code of a JIT
+ * compiler, so no descriptor is spent on the place of a perf map. */
+static void only_generated_code_has_a_perf_map(void **state)
+{
+	char names[][24] = {"[uprobes]", "[uprobes-trampoline]", "[vsyscall]", "", "[anon:jit]"};
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+
+	(void)state;
+	assert_int_equal(t->perf_map.root_fd, -1);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct map_entry code = {.start = 0x7fffffffe000,
+					 .end = 0x7ffffffff000,
+					 .perms = "r-xp",
+					 .executable = true,
+					 .path = names[i]};
+
+		handlers.mapped(handlers.ctx, getpid(), &code);
+		assert_int_equal(t->perf_map.root_fd >= 0, i >= 3);
+		if (t->perf_map.root_fd >= 0)
+			close(t->perf_map.root_fd);
+		t->perf_map.root_fd = -1;
+	}
+	end(s);
+}
+
 /* --- the index --- */
 
 static struct target *find_slowly(const struct session *s, pid_t pid, uint32_t process)
@@ -554,6 +581,7 @@ int main(void)
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
+		cmocka_unit_test(only_generated_code_has_a_perf_map),
 		cmocka_unit_test(an_index_finds_what_is_there),
 	};
 
