@@ -635,11 +635,21 @@ bool targets__ended_as_victim(const struct session *s, const struct target *t)
 	       (s->victims == VICTIMS_ALL && is_violent(t->death & ABI_DEATH_SIGNAL));
 }
 
+/* Was anything of the target lost in the kernel's tables? If they are full, all of its samples may
+ * have been dropped. */
+static bool lost_something(const struct target *t)
+{
+	for (int i = 0; i < LOST_MAX; i++)
+		if (t->counters.lost[i])
+			return true;
+	return false;
+}
+
 /* Has the target ended with nothing to report? Most short-lived processes have nothing. */
 static bool leaves_nothing(const struct session *s, const struct target *t)
 {
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls &&
-	       !(s->victims && t->death & ABI_DEATH_OOM);
+	       !lost_something(t) && !(s->victims && t->death & ABI_DEATH_OOM);
 }
 
 /* Returns when an uninvited process became a target. */

@@ -24,7 +24,7 @@ static struct {
 	bool brings_probes;  /* attaching adds probes */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
-	uint64_t samples;
+	uint64_t samples, dropped;
 } fake;
 
 int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
@@ -114,6 +114,7 @@ int __wrap_capture__counters(struct capture *capture, uint32_t process, struct a
 	(void)capture, (void)process;
 	memset(ret, 0, sizeof(*ret));
 	ret->samples = fake.samples;
+	ret->lost[LOST_LIVE_FULL] = fake.dropped;
 	return 0;
 }
 
@@ -333,6 +334,25 @@ static void who_has_ended_has_no_windows(void **state)
 	session__status(s, &status); /* what the run was, since nothing goes on any more */
 	assert_int_equal(status.running, 0);
 	assert_int_equal(status.windowed, 2);
+	end(s);
+}
+
+/* All samples of a process were dropped, because a table of the kernel side was full. The process
+ * stays until its profile tells so. */
+static void a_process_that_lost_its_samples_is_kept(void **state)
+{
+	struct session *s = begin();
+
+	(void)state;
+	meet(s, 1);
+	say(EVENT_FORK, 2, 1, 200);
+	targets__take_news(s);
+	fake.dropped = 3;
+	say(EVENT_EXIT, 2, 0, 300);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	assert_true(targets__find_process(s, 2)->ended);
+	assert_int_equal(fake.n_dropped, 0);
 	end(s);
 }
 
@@ -576,6 +596,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(who_has_ended_has_no_windows),
+		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
 		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
