@@ -106,11 +106,11 @@ static void back_off(struct host *h, uint64_t now_ns, bool failed)
 	h->return_ns = now_ns + h->back_off_ns;
 }
 
-void host__left(struct host *h, uint64_t now_ns)
+void host__left(struct host *h, uint64_t out_ns, uint64_t now_ns)
 {
 	h->everywhere = false;
-	back_off(h, now_ns, h->returned_ns && (double)(now_ns - h->returned_ns) < LASTING_NS);
-	h->changed_ns = now_ns;
+	back_off(h, now_ns, h->returned_ns && out_ns < h->returned_ns + (uint64_t)LASTING_NS);
+	h->changed_ns = out_ns;
 }
 
 void host__not_returned(struct host *h, uint64_t now_ns)

@@ -69,7 +69,7 @@ struct host {
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
 	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
-	 * when probes were removed, or could not be placed */
+	 * of the call of host__left() or host__not_returned() */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
@@ -128,9 +128,11 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 
-/* Notes that the probes have been removed everywhere (left), are everywhere again (returned), or
- * could not be placed everywhere again and are still out (not_returned). */
-void host__left(struct host *host, uint64_t now_ns);
+/* Notes that the probes have been removed everywhere since out_ns. Until now_ns the caller may have
+ * been busy, with the harvest for example. */
+void host__left(struct host *host, uint64_t out_ns, uint64_t now_ns);
+/* Notes that the probes are everywhere again (returned), or that they could not be placed everywhere
+ * again and are still out (not_returned). */
 void host__returned(struct host *host, uint64_t now_ns);
 void host__not_returned(struct host *host, uint64_t now_ns);
 

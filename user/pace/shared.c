@@ -114,7 +114,7 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 	}
 	pace__harvest(sc);
 	pace__book(sc);
-	host__left(&sc->host, pace__now_ns(sc));
+	host__left(&sc->host, end, pace__now_ns(sc));
 	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
 }
 

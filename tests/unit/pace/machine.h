@@ -57,7 +57,7 @@ struct machine {
 	struct scheduler scheduler;
 	struct process processes[MAX];
 	size_t n;
-	uint64_t now, open_takes_ns, close_takes_ns, all_out_ns;
+	uint64_t now, open_takes_ns, close_takes_ns, harvest_takes_ns, all_out_ns;
 	bool shared, everywhere;
 	bool withdrawn; /* somebody else has removed all probes */
 	bool sealed;	/* probes cannot be placed everywhere */
@@ -252,6 +252,7 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 			p->shortest_ns = p->pace.end_ns - p->pace.start_ns;
 		p->harvests++;
 	}
+	pass(m, m->harvest_takes_ns);
 }
 
 static void fake_pass_over(void *ctx, struct paced *paced)

@@ -120,7 +120,7 @@ static void tick_everywhere(struct machine *m)
 					: NULL);
 			host_process__end_turn(&p->turn, m->now, p->cpu);
 		}
-		host__left(&m->host, m->now);
+		host__left(&m->host, m->now, m->now);
 		m->left++;
 	}
 	m->was_busy = host__is_busy(&m->host);

@@ -590,6 +590,9 @@ static void withdrawn_from_everybody_it_comes_back(void **state)
 	assert_int_equal(m->left, 1);
 	assert_int_equal(p->pace.end_ns, when);
 	assert_int_equal(p->harvests, 1);
+	/* a process that lived during the hold-up met no probe */
+	assert_false(host__was_everywhere(&m->scheduler.host, when + 1000 * MS, when + 2000 * MS));
+	assert_true(host__was_everywhere(&m->scheduler.host, when - 1000 * MS, when));
 	drive(m, 20);
 	assert_true(m->everywhere && p->inside);
 	end(m);
@@ -610,6 +613,42 @@ static void time_after_the_probes_is_not_theirs(void **state)
 	assert_false(m->everywhere);
 	assert_in_range((uint64_t)(p->pace.windows.used_rate * 1000), 990, 1010);
 	assert_in_range((uint64_t)(p->pace.windows.cpu_rate * 1000), 990, 1010);
+	end(m);
+}
+
+static void a_return_that_fails_shows_no_calls(void **state)
+{
+	struct machine *m = machine(true);
+	const struct host *host = &m->scheduler.host;
+
+	(void)state;
+	add(m, MODEST);
+	drive(m, 5);
+	hold_up(m, 1000 * MS);
+	m->sealed = true;
+	until(m, m->n_tried == 1);
+	assert_false(m->everywhere || host->everywhere);
+	assert_false(host__was_everywhere(host, m->now - 1000 * MS, m->now - 500 * MS));
+	m->sealed = false;
+	until(m, m->everywhere);
+	end(m);
+}
+
+/* On a busy machine the harvest may take seconds, and the probes are out by then. */
+static void who_lives_during_the_harvest_met_no_probe(void **state)
+{
+	struct machine *m = machine(true);
+	const struct host *host = &m->scheduler.host;
+	uint64_t end_ns;
+
+	(void)state;
+	add(m, WILD);
+	m->harvest_takes_ns = 3000 * MS;
+	until(m, m->left == 1);
+	end_ns = m->processes[0].pace.end_ns;
+	assert_false(host->everywhere);
+	assert_false(host__was_everywhere(host, end_ns + 1000 * MS, end_ns + 2000 * MS));
+	assert_true(host__was_everywhere(host, end_ns - 2 * MS, end_ns));
 	end(m);
 }
 
@@ -768,6 +807,8 @@ int main(void)
 		cmocka_unit_test(withdrawn_tracing_goes_on_after_a_gap),
 		cmocka_unit_test(withdrawn_from_everybody_it_comes_back),
 		cmocka_unit_test(time_after_the_probes_is_not_theirs),
+		cmocka_unit_test(a_return_that_fails_shows_no_calls),
+		cmocka_unit_test(who_lives_during_the_harvest_met_no_probe),
 		cmocka_unit_test(nothing_is_withdrawn_between_windows),
 		cmocka_unit_test(a_favoured_process_has_more_windows),
 		cmocka_unit_test(favours_keep_the_hosts_limit),

@@ -422,7 +422,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 
 		if (lives[i].end > 2000 && s->scheduler.host.everywhere &&
 		    !s->scheduler.host.returned_ns)
-			host__left(&s->scheduler.host, 2000);
+			host__left(&s->scheduler.host, 2000, 2000);
 		if (lives[i].end > 3000 && !s->scheduler.host.everywhere)
 			host__returned(&s->scheduler.host, 3000);
 		say(EVENT_FORK, 2, 1, lives[i].begin);
