@@ -5,20 +5,28 @@ profile or is counted.
 
 `make storm MINUTES=30` runs for 30 minutes; the suite for some seconds."""
 import contextlib
+import ctypes
+import errno
 import os
+import platform
 import re
 import shutil
 import subprocess
 import time
 
-from harness import MEMTRACE, PATIENCE_S, Tracer, expect, place, test
+from harness import MEMTRACE, PATIENCE_S, NotRunnable, Tracer, expect, place, test
 from test_files import STATIC
 from test_processes import FAMILY, by_pid
 
-SECONDS = float(os.environ.get("MEMTRACE_STORM_S", 24))
+SECONDS = float(os.environ.get("MEMTRACE_STORM_S", 36))
 RATE = 50
-SETTLED_S = 8  # after this time buffers and tables have reached their size
-LOOK_S = 2
+# The time of the first look. memtrace keeps unused files for 10 s, so from then on it closes as
+# many files as it opens. It also keeps up to 4096 profiles of ended programs. That number is
+# reached after 82 s, so only a long run can wait for it.
+SETTLED_S = min(SECONDS / 3, 90)
+LOOK_S = 0.7  # not in step with the work that memtrace does every second, or every two
+KCMP = {"x86_64": 312, "aarch64": 272}  # the number of kcmp(2)
+KCMP_VM, KCMP_FILES = 1, 2
 
 
 def family_of(pid):
@@ -32,11 +40,33 @@ def family_of(pid):
     return found
 
 
+def share(what, a, b):
+    """Do two processes share their memory (KCMP_VM) or their table of descriptors (KCMP_FILES)?
+    False also if one of them has ended."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    same = libc.syscall(KCMP[platform.machine()], a, b, what, 0, 0)
+    if same < 0 and ctypes.get_errno() == errno.ENOSYS:
+        raise NotRunnable("this kernel has no kcmp()")
+    return same == 0
+
+
+def one_of_each(pids, what):
+    """Of the processes that share their memory or table, only the first."""
+    first = []
+    for pid in pids:
+        if not any(share(what, pid, other) for other in first):
+            first.append(pid)
+    return first
+
+
 def held_by(pid):
     """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF
-    maps (each map once)."""
+    maps (each map once). The keeper and the helpers that take probes out share memtrace's table of
+    descriptors, and some of them its memory. Of these helpers, sometimes ten live at once. So what
+    they share is counted once, not once for each of them."""
     held, maps = {"descriptors": 0, "links": 0, "resident": 0}, {}
-    for one in family_of(pid):
+    family = family_of(pid)
+    for one in one_of_each(family, KCMP_FILES):
         with contextlib.suppress(OSError):
             for fd in os.listdir(f"/proc/{one}/fd"):
                 with contextlib.suppress(OSError):
@@ -47,6 +77,8 @@ def held_by(pid):
                         with open(f"/proc/{one}/fdinfo/{fd}", encoding="ascii") as file:
                             info = dict(re.findall(r"^(\w+):\s*(\S+)", file.read(), re.M))
                         maps[info["map_id"]] = int(info["memlock"])
+    for one in one_of_each(family, KCMP_VM):
+        with contextlib.suppress(OSError):
             with open(f"/proc/{one}/smaps_rollup", encoding="ascii") as file:
                 held["resident"] += int(re.search(r"^Pss:\s*(\d+)", file.read(), re.M)[1]) << 10
     return {**held, "kernel": sum(maps.values())}
@@ -95,20 +127,28 @@ class Storm:
             time.sleep(max(0, next_at - time.monotonic()))
 
 
-def middle(looks, key):
-    values = sorted(look[key] for look in looks)
-    return values[len(values) // 2]
+def low_quartile(looks, key):
+    return sorted(look[key] for look in looks)[len(looks) // 4]
 
 
 def check_flat(looks):
-    """Compares the medians of the last and the first third of the figures. A single figure may be
-    larger, because a window was open or memtrace had other work."""
+    """Compares the low quartiles of the last and the first third of the figures. What leaks is in
+    every figure, also in the low ones. Many figures are larger: while memtrace makes profiles of
+    ended programs, it holds a copy of the kernel's tables, some 100 MB. On a busy machine this
+    takes up to 6 s; a third of a short run is 8 s.
+
+    memtrace closes files without a process once a second. Until then each new file holds two links
+    and three more descriptors. So what the new files of one second hold is allowed. In the 16 s
+    between the thirds of a short run, 270 new files start. If each of them leaked one descriptor or
+    link, the figures would grow by twice as much as is allowed. In the same time the kept profiles
+    of ended programs grow by some 28 MB, which is no leak."""
+    fresh = RATE // 3
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]
     said = {}
-    for key, least in (("descriptors", 64), ("links", 16), ("resident", 24 << 20),
+    for key, least in (("descriptors", 5 * fresh), ("links", 2 * fresh), ("resident", 36 << 20),
                        ("kernel", 8 << 20)):
-        before, after = middle(first, key), middle(last, key)
+        before, after = low_quartile(first, key), low_quartile(last, key)
         said[key] = (before, after)
         expect(after <= before * 1.2 + least,
                f"{key} grew from {before} to {after}, of {[look[key] for look in looks]}")
