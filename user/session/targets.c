@@ -77,8 +77,9 @@ static void note_short(struct session *s, bool is_short)
 /* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
  * unwound and named even when the process is gone. A failure is not remembered, because it may
  * still be possible to open the file by another mapping. */
-static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
+static void hold_file(struct session *s, struct target *t, const struct map_entry *entry)
 {
+	pid_t pid = t->info.pid;
 	_cleanup_close_ int root = -1;
 	struct binary *binary;
 	int fd, rc;
@@ -87,6 +88,7 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 		return;
 	fd = maps__open_file(pid, entry);
 	if (fd < 0) {
+		t->missed_file = true;
 		note_short(s, fd == -EMFILE || fd == -ENFILE);
 		return;
 	}
@@ -129,7 +131,7 @@ int targets__refresh_maps(struct session *s, struct target *t)
 			now.entries[i].executable && maps__replaces_code(&t->maps, &now.entries[i]);
 		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
-			hold_file(s, t->info.pid, &now.entries[i]);
+			hold_file(s, t, &now.entries[i]);
 		else if (now.entries[i].executable)
 			note_jit(t, &now.entries[i]);
 	}
@@ -400,7 +402,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	}
 	maps__insert(&t->maps, entry);
 	t->maps_changed = true;
-	hold_file(s, pid, entry);
+	hold_file(s, t, entry);
 	if (t->maps.n > t->n_mapped + MAX_GONE)
 		targets__refresh_maps(s, t);
 }
@@ -659,11 +661,14 @@ static uint64_t began_ns(const struct target *t)
 }
 
 /* Was one of the target's files without probes when the target began? Perhaps that file was never
- * searched for allocators, or could not be opened any more. */
+ * searched for allocators, or could not be opened any more. (If it had been deleted by then, a file
+ * of a later program may have its inode number, and is known.) */
 static bool was_late(struct session *s, const struct target *t)
 {
 	uint64_t since_ns;
 
+	if (t->missed_file)
+		return true;
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 		const unsigned char *mark = mark_of(s, e);

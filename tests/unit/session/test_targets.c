@@ -3,6 +3,7 @@
  * is a fake: the linker replaces its functions with those below. Every process is the test itself,
  * because its mappings are real. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -437,6 +438,34 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 	end(s);
 }
 
+/* The target's file had gone before it could be opened, and the next program's file got its inode
+ * number. What is known of that file says nothing about the target. */
+static void a_file_with_the_same_inode_is_not_its_own(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+	struct map_entry gone = *first_file(t);
+	char path[] = "/nonexistent/program";
+	struct binary *binary;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	gone.path = path;
+	gone.start = 0x10000;
+	gone.end = 0x20000;
+	gone.file.inode += 1000000;
+	handlers.mapped(handlers.ctx, getpid(), &gone);
+	assert_null(binaries__mark(s->binaries, &gone.file));
+	assert_int_equal(binaries__add(s->binaries, &gone.file, fd, -1, path, &binary), 0);
+	*binaries__mark(s->binaries, &gone.file) = FILE_SEEN;
+	say(EVENT_EXIT, 1, 0, 300);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 0);
+	assert_int_equal(s->unseen, 1);
+	end(s);
+}
+
 /* The watch also reports the exec that a target began with, after the target's maps were read. */
 static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 {
@@ -599,6 +628,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
 		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
+		cmocka_unit_test(a_file_with_the_same_inode_is_not_its_own),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
