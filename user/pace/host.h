@@ -131,8 +131,8 @@ void host_process__end_stretch(struct host_process *process, uint64_t now_ns, do
 /* Notes that the probes have been removed everywhere since out_ns. Until now_ns the caller may have
  * been busy, with the harvest for example. */
 void host__left(struct host *host, uint64_t out_ns, uint64_t now_ns);
-/* Notes that the probes are everywhere again (returned), or that they could not be placed everywhere
- * again and are still out (not_returned). */
+/* Notes that the probes are everywhere again (returned), or that they could not be placed
+ * everywhere again and are still out (not_returned). */
 void host__returned(struct host *host, uint64_t now_ns);
 void host__not_returned(struct host *host, uint64_t now_ns);
 
