@@ -462,10 +462,11 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		memcpy(t->info.comm, event->comm, sizeof(event->comm));
 		t->info.comm[sizeof(event->comm) - 1] = '\0';
 	}
-	if (event->kind == EVENT_FORK && parent)
-		maps__copy(&parent->maps, &t->maps);
-	if (targets__refresh_maps(s, t) && t->maps.n)
-		t->maps_changed = true;
+	/* Only a child that is gone already needs its parent's mappings. A child that can be read
+	 * may have called exec since: among the files of its old program, the search for allocators
+	 * would take a static program for a library, of which only exported functions count. */
+	if (targets__refresh_maps(s, t) && event->kind == EVENT_FORK && parent)
+		t->maps_changed = !maps__copy(&parent->maps, &t->maps) && t->maps.n;
 	budget__welcome(s, t);
 }
 

@@ -314,6 +314,43 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	end(s);
 }
 
+static bool has_map(const struct target *t, uint64_t addr)
+{
+	return maps__find(&t->maps, addr) != NULL;
+}
+
+/* A child may have called exec before memtrace reads its mappings. Those of its parent are not its
+ * own then. They are taken only for a child that is gone already. */
+static void a_child_has_its_own_mappings_if_they_can_be_read(void **state)
+{
+	char path[] = "/parent";
+	struct map_entry only_parents = {.start = 0x1000,
+					 .end = 0x2000,
+					 .executable = true,
+					 .file = {8, 1, 12345},
+					 .path = path};
+	pid_t gone = fork();
+	struct session *s = begin();
+	struct target *parent;
+
+	(void)state;
+	if (!gone)
+		_exit(0);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	parent = meet(s, 1);
+	maps__insert(&parent->maps, &only_parents);
+	assert_true(has_map(parent, 0x1000));
+	say(EVENT_FORK, 2, 1, 200);
+	targets__take_news(s);
+	assert_true(targets__find_process(s, 2)->maps.n > 0);
+	assert_false(has_map(targets__find_process(s, 2), 0x1000));
+	say(EVENT_FORK, 3, 1, 300);
+	fake.events[0].tgid = (uint32_t)gone;
+	targets__take_news(s);
+	assert_true(has_map(targets__find_process(s, 3), 0x1000));
+	end(s);
+}
+
 /* Of three targets, two have windows. One of them ends, then the other two do. */
 static void who_has_ended_has_no_windows(void **state)
 {
@@ -624,6 +661,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
+		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
 		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
