@@ -6,13 +6,18 @@
 #include <stdint.h>
 #include <time.h>
 
+static inline uint64_t clock__to_ns(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+}
+
 /* Returns the time that `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows, in nanoseconds. */
 static inline uint64_t clock__now_ns(clockid_t clock)
 {
 	struct timespec ts;
 
 	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	return clock__to_ns(&ts);
 }
 
 static inline double clock__monotonic_s(void)

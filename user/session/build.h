@@ -139,7 +139,9 @@ struct target {
 				      * target */
 	bool uninvited;		     /* it was not named, but selected */
 	bool released;		     /* it is alive, and is not traced any more: active.c */
-	bool missed_file;	     /* one of its files could not be opened in time */
+	/* one of its files could not be opened in time, or another file had its inode number by
+	 * then */
+	bool missed_file;
 	bool ended;
 	uint64_t start_ns; /* monotonic: when its tracing began; 0: when the run began */
 	uint64_t exit_ns;  /* when it ended, if its end is known but not handled yet */

@@ -74,6 +74,23 @@ static void note_short(struct session *s, bool is_short)
 	s->files_idle = s->files_idle || is_short;
 }
 
+/* Returns when an uninvited process became a target. */
+static uint64_t began_ns(const struct target *t)
+{
+	return t->begun_by_exec_ns ?: t->start_ns;
+}
+
+/* Has this known file changed since the target began? Then it is perhaps not the target's own: that
+ * one was deleted, and a new file got its inode number. */
+static bool is_newer(const struct session *s, const struct target *t, const struct file_id *file)
+{
+	uint64_t boot_ns = clock__now_ns(CLOCK_REALTIME) - clock__now_ns(CLOCK_MONOTONIC);
+	struct file_state state;
+
+	return began_ns(t) && binaries__state(s->binaries, file, &state) &&
+	       clock__to_ns(&state.changed) > boot_ns + began_ns(t);
+}
+
 /* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
  * unwound and named even when the process is gone. A failure is not remembered, because it may
  * still be possible to open the file by another mapping. */
@@ -84,8 +101,12 @@ static void hold_file(struct session *s, struct target *t, const struct map_entr
 	struct binary *binary;
 	int fd, rc;
 
-	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
+	if (!entry->file.inode)
 		return;
+	if (binaries__find(s->binaries, &entry->file)) {
+		t->missed_file = t->missed_file || is_newer(s, t, &entry->file);
+		return;
+	}
 	fd = maps__open_file(pid, entry);
 	if (fd < 0) {
 		t->missed_file = true;
@@ -655,15 +676,8 @@ static bool leaves_nothing(const struct session *s, const struct target *t)
 	       !lost_something(t) && !(s->victims && t->death & ABI_DEATH_OOM);
 }
 
-/* Returns when an uninvited process became a target. */
-static uint64_t began_ns(const struct target *t)
-{
-	return t->begun_by_exec_ns ?: t->start_ns;
-}
-
 /* Was one of the target's files without probes when the target began? Perhaps that file was never
- * searched for allocators, or could not be opened any more. (If it had been deleted by then, a file
- * of a later program may have its inode number, and is known.) */
+ * searched for allocators, or could not be opened any more. */
 static bool was_late(struct session *s, const struct target *t)
 {
 	uint64_t since_ns;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "session/internal.h"
 
 /* The answers of the fake kernel and the fake search for allocators, and counts of their calls. */
@@ -450,6 +451,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 		{2900, 3100, true}, /* and from 3,000 on */
 		{3100, 3200, false},
 	};
+	const uint64_t begin_ns = clock__now_ns(CLOCK_MONOTONIC); /* all files are older */
 	struct session *s = begin();
 
 	(void)state;
@@ -460,13 +462,13 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 
 		if (lives[i].end > 2000 && s->scheduler.host.everywhere &&
 		    !s->scheduler.host.returned_ns)
-			host__left(&s->scheduler.host, 2000, 2000);
+			host__left(&s->scheduler.host, begin_ns + 2000, begin_ns + 2000);
 		if (lives[i].end > 3000 && !s->scheduler.host.everywhere)
-			host__returned(&s->scheduler.host, 3000);
-		say(EVENT_FORK, 2, 1, lives[i].begin);
+			host__returned(&s->scheduler.host, begin_ns + 3000);
+		say(EVENT_FORK, 2, 1, begin_ns + lives[i].begin);
 		targets__take_news(s);
 		s->scheduler.begun = true; /* only now, or it would schedule the new target */
-		say(EVENT_EXIT, 2, 0, lives[i].end);
+		say(EVENT_EXIT, 2, 0, begin_ns + lives[i].end);
 		targets__take_news(s);
 		s->scheduler.begun = false;
 		assert_int_equal(s->n_targets, 1);
@@ -497,6 +499,42 @@ static void a_file_with_the_same_inode_is_not_its_own(void **state)
 	assert_int_equal(binaries__add(s->binaries, &gone.file, fd, -1, path, &binary), 0);
 	*binaries__mark(s->binaries, &gone.file) = FILE_SEEN;
 	say(EVENT_EXIT, 1, 0, 300);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 0);
+	assert_int_equal(s->unseen, 1);
+	end(s);
+}
+
+/* News of two programs comes at once: the file of the first is deleted, and the file of the second
+ * has its inode number and is known. The file is older than the third program, which may run it. */
+static void a_newer_file_is_not_its_own(void **state)
+{
+	struct session *s = begin();
+	struct watch_handlers handlers = targets__handlers(s);
+	char path[] = "/tmp/memtrace-test-targets-XXXXXX";
+	int fd = mkstemp(path);
+	struct map_entry entry;
+	struct binary *binary;
+
+	(void)state;
+	assert_true(fd >= 0);
+	unlink(path);
+	entry = *first_file(meet(s, 1));
+	entry.path = path;
+	entry.start = 0x10000;
+	entry.end = 0x20000;
+	entry.file.inode += 1000000;
+	assert_int_equal(binaries__add(s->binaries, &entry.file, fd, -1, path, &binary), 0);
+	*binaries__mark(s->binaries, &entry.file) = FILE_SEEN;
+	handlers.mapped(handlers.ctx, getpid(), &entry);
+	say(EVENT_EXIT, 1, 0, 300);
+	targets__take_news(s);
+	assert_int_equal(s->unseen, 1);
+
+	say(EVENT_NEW, 3, 0, clock__now_ns(CLOCK_MONOTONIC) + 1000000000);
+	targets__take_news(s);
+	handlers.mapped(handlers.ctx, getpid(), &entry);
+	say(EVENT_EXIT, 3, 0, clock__now_ns(CLOCK_MONOTONIC) + 2000000000);
 	targets__take_news(s);
 	assert_int_equal(s->n_targets, 0);
 	assert_int_equal(s->unseen, 1);
@@ -667,6 +705,7 @@ int main(void)
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
 		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
 		cmocka_unit_test(a_file_with_the_same_inode_is_not_its_own),
+		cmocka_unit_test(a_newer_file_is_not_its_own),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
