@@ -81,13 +81,14 @@ static uint64_t began_ns(const struct target *t)
 }
 
 /* Has this known file changed since the target began? Then it is perhaps not the target's own: that
- * one was deleted, and a new file got its inode number. */
+ * one was deleted, and a new file got its inode number. (The vdso is memtrace's own copy.) */
 static bool is_newer(const struct session *s, const struct target *t, const struct file_id *file)
 {
 	uint64_t boot_ns = clock__now_ns(CLOCK_REALTIME) - clock__now_ns(CLOCK_MONOTONIC);
 	struct file_state state;
 
-	return began_ns(t) && binaries__state(s->binaries, file, &state) &&
+	return began_ns(t) && !file_id__equal(file, &FILE_ID_VDSO) &&
+	       binaries__state(s->binaries, file, &state) &&
 	       clock__to_ns(&state.changed) > boot_ns + began_ns(t);
 }
 
