@@ -272,7 +272,8 @@ static void answer_symbols(const struct route *r)
 			reply__say(r->reply, 400, "addresses must be given as in 0x1234+0x5678\n");
 			return;
 		}
-		for (uint64_t key = addr; key <= addr + 1; key++) {
+		for (uint64_t more = 0; more < 2; more++) {
+			const uint64_t key = addr + more;
 			const struct profile_location *location =
 				bsearch(&key, profile->locations, profile->n_locations,
 					sizeof(*profile->locations), by_address);

@@ -404,7 +404,7 @@ static void wrong_requests_are_told_so(void **state)
 static void names_of_addresses(void **state)
 {
 	const struct profile *profile;
-	char body[32], part[256];
+	char body[64], part[256];
 
 	(void)state;
 	come(7, "leaky", START_NS, 1);
@@ -418,6 +418,16 @@ static void names_of_addresses(void **state)
 			snprintf(part, sizeof(part), "%s\t%s\n", body, name);
 			assert_says("/pid/7/pprof/symbol", NULL, body, 200, part);
 		}
+	}
+	/* No address is above this one plus 1. A loop up to there would have no end. Only the
+	 * second address is known. */
+	snprintf(part, sizeof(part), "0x%" PRIx64 "\t", profile->locations[0].addr);
+	for (int i = 0; i < 2; i++) {
+		snprintf(body, sizeof(body), "0x%s+0x%" PRIx64,
+			 i ? "ffffffffffffffff" : "fffffffffffffffe", profile->locations[0].addr);
+		alarm(60);
+		assert_says("/pid/7/pprof/symbol", NULL, body, 200, part);
+		alarm(0);
 	}
 }
 
