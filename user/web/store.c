@@ -242,12 +242,22 @@ static int add_pools(struct process *ret, const struct profile *profile)
 	return 0;
 }
 
+/* Are there pools that are not listed by name? The pools are sorted by size, so the sum of all
+ * others may stand anywhere. */
+static bool has_others(const struct process *facts)
+{
+	for (size_t i = 0; i < facts->n_pools; i++)
+		if (facts->pools[i].id == POOL_BASIS)
+			return true;
+	return false;
+}
+
 /* Fills in what the history keeps of a profile. 0 or -ENOMEM. */
 static int note_moment(const struct process *facts, const struct profile *profile,
 		       uint64_t taken_ns, struct moment *ret)
 {
 	size_t most = profile->growth.stacks_known ? STORE_STACKS : STORE_STACKS / 2;
-	bool others = facts->n_pools && facts->pools[facts->n_pools - 1].id == POOL_BASIS;
+	bool others = has_others(facts);
 	struct moment m = {.taken_ns = taken_ns,
 			   .held = calloc(1 + facts->n_stacks + facts->n_pools, sizeof(*m.held)),
 			   .complete = profile->n_sites <= most && !others};
