@@ -50,7 +50,10 @@
 
 #define HEADER_BYTES 72
 #define TEXT_START   24 /* offset of the field in the header */
-#define FUNCTION_TOP 1	/* flag of a function: the function is the first one of its stack */
+/* A file has one header. At most so many places that look like one are tried, because each try may
+ * read all relocations. */
+#define MAX_HEADERS  16
+#define FUNCTION_TOP 1 /* flag of a function: the function is the first one of its stack */
 
 struct table {
 	const unsigned char *bytes; /* the header and what follows */
@@ -144,7 +147,7 @@ static int read_table(const struct elf_image *image, unsigned char **ret_bytes, 
 {
 	uint64_t vaddr;
 	size_t size;
-	int err;
+	int err, n = 0;
 
 	err = elf_image__read_section(image, ".gopclntab", ret_bytes, &size, &vaddr);
 	if (!err)
@@ -154,9 +157,10 @@ static int read_table(const struct elf_image *image, unsigned char **ret_bytes, 
 	err = elf_image__read_section(image, ".data.rel.ro", ret_bytes, &size, &vaddr);
 	if (err)
 		return err == -ENOENT ? -ENOTSUP : err;
-	for (size_t i = 0; i + HEADER_BYTES <= size; i += 8) {
+	for (size_t i = 0; i + HEADER_BYTES <= size && n < MAX_HEADERS; i += 8) {
 		if (!is_header(*ret_bytes + i))
 			continue;
+		n++;
 		err = read_header(image, *ret_bytes + i, size - i, vaddr + i, table);
 		if (!err)
 			return 0;

@@ -13,6 +13,9 @@
 /* A longer table of relocations is used only up to this limit (bytes), because it is searched again
  * for each slot. */
 #define MAX_RELOCATION_BYTES (16u << 20)
+/* Limit of the bytes that are searched for one image in all, some two seconds' work. A hostile file
+ * may have thousands of jumps by slots, each of which stands at the end of a large table. */
+#define MAX_SEARCHED (4ULL << 30)
 
 /* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by
  * n_more bytes: an instruction that begins in the last n_more bytes of a piece is whole in the next
@@ -222,6 +225,9 @@ int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *r
 			if (table->size > MAX_RELOCATION_BYTES)
 				table->size = MAX_RELOCATION_BYTES;
 		}
+		if (image->searched >= MAX_SEARCHED)
+			return -ENOENT;
+		image->searched += table->size;
 		rc = search_slot(image, table, slot, ret_vaddr);
 	}
 	return rc;

@@ -42,6 +42,7 @@ struct elf_image {
 		size_t size;
 		bool read; /* reading was done or tried */
 	} relocations[2];  /* [0]: of the PLT; [1]: all others */
+	uint64_t searched; /* bytes of relocations that were searched so far */
 };
 
 /* --- image_segments.c: where bytes are --- */

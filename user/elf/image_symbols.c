@@ -70,17 +70,23 @@ static int read_table(const struct elf_image *image, const struct elf_headers *h
 int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers)
 {
 	Elf64_Shdr versions = {0}, shdr;
+	bool has_dynsym = false, has_symtab = false;
 	struct elf_walk walk;
 	int err = 0;
 
 	elf_headers__walk_sections(headers, &walk);
 	while (!err && elf_walk__next(&walk, &shdr)) {
-		if (shdr.sh_type == SHT_DYNSYM && !image->dynsym.symbols)
+		/* A file has one table of each type. Of a hostile file, which may have thousands,
+		 * only the first one is read. */
+		if (shdr.sh_type == SHT_DYNSYM && !has_dynsym) {
+			has_dynsym = true;
 			err = read_table(image, headers, &shdr, &image->dynsym);
-		else if (shdr.sh_type == SHT_SYMTAB && !image->symtab.symbols)
+		} else if (shdr.sh_type == SHT_SYMTAB && !has_symtab) {
+			has_symtab = true;
 			err = read_table(image, headers, &shdr, &image->symtab);
-		else if (shdr.sh_type == SHT_GNU_versym)
+		} else if (shdr.sh_type == SHT_GNU_versym) {
 			versions = shdr;
+		}
 	}
 	if (!err && image->dynsym.n && versions.sh_size / sizeof(Elf64_Half) >= image->dynsym.n)
 		image->dynsym.versions =

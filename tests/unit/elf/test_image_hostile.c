@@ -184,12 +184,56 @@ static void test_mutated(void **state)
 	assert_seconds_since(&start, 60);
 }
 
+/* A thousand symbol tables of 64 MiB, all at the same place of a sparse file, and all without
+ * names. */
+static void test_many_symbol_tables(void **state)
+{
+	enum { N = 1000, SIZE = 64 << 20 };
+	_cleanup_close_ int fd = memfd_create("tables", MFD_CLOEXEC);
+	_cleanup_free_ Elf64_Shdr *sections = calloc(N, sizeof(*sections));
+	Elf64_Ehdr file = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+				       EV_CURRENT},
+			   .e_type = ET_DYN,
+			   .e_machine = EM_X86_64,
+			   .e_version = EV_CURRENT,
+			   .e_phoff = sizeof(file),
+			   .e_shoff = SIZE,
+			   .e_ehsize = sizeof(file),
+			   .e_phentsize = sizeof(Elf64_Phdr),
+			   .e_phnum = 1,
+			   .e_shentsize = sizeof(Elf64_Shdr),
+			   .e_shnum = N};
+	const Elf64_Phdr load = {.p_type = PT_LOAD,
+				 .p_flags = PF_R | PF_X,
+				 .p_filesz = SIZE,
+				 .p_memsz = SIZE,
+				 .p_align = 0x1000};
+	struct timespec start;
+
+	(void)state;
+	assert_true(fd >= 0 && sections);
+	sections[1].sh_type = SHT_STRTAB;
+	for (size_t i = 2; i < N; i++)
+		sections[i] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+					   .sh_size = SIZE,
+					   .sh_link = 1,
+					   .sh_entsize = sizeof(Elf64_Sym)};
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	assert_int_equal(pwrite(fd, &file, sizeof(file), 0), sizeof(file));
+	assert_int_equal(pwrite(fd, &load, sizeof(load), sizeof(file)), sizeof(load));
+	assert_int_equal(pwrite(fd, sections, N * sizeof(*sections), SIZE), N * sizeof(*sections));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	assert_true(exercise(fd, false));
+	assert_seconds_since(&start, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_truncated_after_open),
 		cmocka_unit_test(test_mutated),
+		cmocka_unit_test(test_many_symbol_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
