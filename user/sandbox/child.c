@@ -50,9 +50,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 	/* The files may be mapped whole, which costs no memory. So the limit of address space
 	 * includes their size. */
 	if (sandbox__seal((unsigned int)fmin(fmax(most_cpu_s(task), 0), MAX_CPU_S) + 1,
-			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +
-				  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
-			  CHILD_OUT_FD))
+			  task->max_memory ? task->max_memory : MEMORY_BYTES,
+			  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd), CHILD_OUT_FD))
 		_exit(CHILD_NO_SANDBOX);
 
 	if (task->in_child)

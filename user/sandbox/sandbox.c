@@ -276,19 +276,23 @@ static int limit(int resource, rlim_t max)
 	return setrlimit(resource, &now) ? -errno : 0;
 }
 
-static int limit_memory(uint64_t more_bytes)
+/* RLIMIT_DATA counts what the child writes to, RLIMIT_AS also the files that it maps. A file may be
+ * a hole of many terabytes, so its size must not allow as much memory. */
+static int limit_memory(uint64_t more_bytes, uint64_t mapped_bytes)
 {
 	_cleanup_fclose_ FILE *statm = NULL;
-	uint64_t pages;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), pages, data_pages;
+	int rc;
 
 	if (UNDER_ASAN)
 		return 0;
 	statm = fopen("/proc/self/statm", "re");
 	if (!statm)
 		return -errno;
-	if (fscanf(statm, "%" SCNu64, &pages) != 1)
+	if (fscanf(statm, "%" SCNu64 " %*u %*u %*u %*u %" SCNu64, &pages, &data_pages) != 2)
 		return -EINVAL;
-	return limit(RLIMIT_AS, pages * (uint64_t)sysconf(_SC_PAGESIZE) + more_bytes);
+	rc = limit(RLIMIT_DATA, data_pages * page + more_bytes);
+	return rc ? rc : limit(RLIMIT_AS, pages * page + more_bytes + mapped_bytes);
 }
 
 #define LOAD(at)       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
@@ -354,11 +358,11 @@ static int filter_calls(int out_fd)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) ? -errno : 0;
 }
 
-int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd)
+int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, uint64_t mapped_bytes, int out_fd)
 {
 	int err;
 
-	err = limit_memory(memory_bytes); /* first, because it opens a file */
+	err = limit_memory(memory_bytes, mapped_bytes); /* first, because it opens a file */
 	if (!err)
 		err = limit(RLIMIT_CPU, cpu_s);
 	if (!err)

@@ -37,12 +37,13 @@ int sandbox__leave(pid_t parent, const int *fds, size_t n);
  * capabilities. */
 int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
 
-/* Second step. From now on the child has at most cpu_s seconds of CPU time, and at most
- * memory_bytes of additional address space. (Under AddressSanitizer, which needs terabytes, memory
- * has no limit.) It can open no files and create no processes. Only the system calls that malloc,
- * libelf, libdw and gentle.h need are allowed: reading open files, mapping them (but not as code),
- * sleeping, and writing to out_fd, which must not be a regular file. All others fail with EPERM.
- * Returns 0; after a negative errno the child must not go on. */
-int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd);
+/* Second step. From now on the child has at most cpu_s seconds of CPU time, at most memory_bytes of
+ * additional memory, and at most mapped_bytes of additional address space for files that it maps.
+ * (Under AddressSanitizer, which needs terabytes, memory has no limit.) It can open no files and
+ * create no processes. Only the system calls that malloc, libelf, libdw and gentle.h need are
+ * allowed: reading open files, mapping them (but not as code), sleeping, and writing to out_fd,
+ * which must not be a regular file. All others fail with EPERM. Returns 0; after a negative errno
+ * the child must not go on. */
+int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, uint64_t mapped_bytes, int out_fd);
 
 #endif
