@@ -430,9 +430,11 @@ void capture__forget_mappings(struct capture *c, uint32_t process)
 	struct unwind_user *user = find_user(&c->unwind, process);
 
 	bpf_map__delete_elem(c->skel->maps.pythons, &process, sizeof(process), 0);
+	/* a child that ends before its mappings are read has no user, but a copy of its parent's
+	 * entry */
+	bpf_map__delete_elem(c->skel->maps.mappings, &process, sizeof(process), 0);
 	if (!user)
 		return;
-	bpf_map__delete_elem(c->skel->maps.mappings, &process, sizeof(process), 0);
 	let_go(&c->unwind, user);
 	*user = c->unwind.users[--c->unwind.n_users];
 }
