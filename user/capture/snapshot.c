@@ -81,9 +81,31 @@ int snapshot__sort_sites(struct capture_table *sites)
 			  compare_sites);
 }
 
+/* Keeps one of several entries with the same key. A block that a thread begins to reallocate while
+ * the tables are read may be in both of them: in that of live blocks, and in that of calls. */
+static void drop_twins(struct capture_table *live)
+{
+	struct abi_live_key *keys = live->keys;
+	struct abi_live *blocks = live->values;
+	size_t n = 0;
+
+	for (size_t i = 0; i < live->n; i++) {
+		if (n && !compare_live(&keys[i], &keys[n - 1]))
+			continue;
+		keys[n] = keys[i];
+		blocks[n++] = blocks[i];
+	}
+	live->n = n;
+}
+
 int snapshot__sort_live(struct capture_table *live)
 {
-	return sort_table(live, sizeof(struct abi_live_key), sizeof(struct abi_live), compare_live);
+	int rc = sort_table(live, sizeof(struct abi_live_key), sizeof(struct abi_live),
+			    compare_live);
+
+	if (!rc)
+		drop_twins(live);
+	return rc;
 }
 
 int snapshot__sort_drain(struct capture_drain *drain)

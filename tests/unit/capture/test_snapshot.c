@@ -57,6 +57,24 @@ static void blocks_of_a_process_lie_together(void **state)
 	capture_table__free(&live);
 }
 
+/* A thread began to reallocate a block while the tables were read. */
+static void a_block_counts_once(void **state)
+{
+	struct capture_table live = table(sizeof(struct abi_live_key), sizeof(struct abi_live));
+	struct abi_live_key *keys = live.keys;
+
+	(void)state;
+	live.n = 5;
+	for (size_t i = 0; i < live.n; i++)
+		keys[i] = (struct abi_live_key){.addr = 1000 + i % 3, .process = 10};
+	assert_int_equal(snapshot__sort_live(&live), 0);
+	assert_int_equal(live.n, 3);
+	assert_int_equal(snapshot__live_of(&live, 10).n, 3);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(snapshot__live_of(&live, 10).keys[i].addr, 1000 + i);
+	capture_table__free(&live);
+}
+
 static void sites_are_sorted_by_process_and_stack(void **state)
 {
 	struct capture_table sites = table(sizeof(struct abi_site_key), sizeof(struct abi_site));
@@ -114,6 +132,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_of_a_process_lie_together),
+		cmocka_unit_test(a_block_counts_once),
 		cmocka_unit_test(sites_are_sorted_by_process_and_stack),
 		cmocka_unit_test(stacks_are_found),
 	};
