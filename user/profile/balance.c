@@ -437,7 +437,7 @@ static void mix_value(double *to, double other, double share)
 {
 	if (isnan(*to) || isnan(other)) /* one of the two cases has no such figure */
 		*to = isnan(*to) ? other : *to;
-	else
+	else if (share > 0 && *to != other) /* both ends of an interval may be infinite */
 		*to += share * (other - *to);
 }
 

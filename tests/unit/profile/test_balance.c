@@ -287,6 +287,27 @@ static void test_leaks_by_the_wall_clock(void **state)
 	}
 }
 
+/* One window cannot show how windows differ, so growth has infinite ends. The process loses blocks,
+ * so its stacks' figures are mixed of those by two clocks. */
+static void test_one_window_has_an_interval(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_result r;
+	double sum, common;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &forever, 0);
+	s.run.n_windows = s.stack.n_born = 1;
+	s.run.hidden = 2;
+	s.run.bound_bytes = 1e9;
+	s.windows[0].wall_s = 2 * LENGTH;
+	s.windows[0].net_blocks = -10;
+	r = balanced(&s, 1, unknown, &sum, &common);
+	assert_false(isnan(r.growth.low) || isnan(r.growth.high));
+}
+
 /* A table needs longer than the run to replace its blocks. New blocks stay, and each replaces a
  * block from before the run. The growth of memory is noise, and must not change the clock. */
 static void test_noise_is_no_clock(void **state)
@@ -513,6 +534,7 @@ int main(void)
 		cmocka_unit_test(test_growth_is_of_the_process),
 		cmocka_unit_test(test_more_than_is_mapped),
 		cmocka_unit_test(test_leaks_by_the_wall_clock),
+		cmocka_unit_test(test_one_window_has_an_interval),
 		cmocka_unit_test(test_bound_is_no_estimate),
 		cmocka_unit_test(test_noise_is_no_clock),
 		cmocka_unit_test(test_two_windows_set_no_clock),
