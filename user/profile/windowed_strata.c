@@ -79,14 +79,17 @@ double windowed_strata__net_of_wall(const struct windowed_run *run, double wall_
 }
 
 /* Sets the net time of a stratum's windows, in proportion to their calls that allocate. The time
- * per call is the mean of the stratum or, if the clock is rough, of all windows. */
+ * per call is the mean of the stratum or, if the clock is rough, of all windows. In a stratum
+ * without such calls, all windows get the same net time. */
 static void share_seconds(const struct windowed_run *run, struct windowed_strata *s,
 			  const struct stratum *h)
 {
 	double seconds, allocs, mean = s->per_alloc_s;
 
 	add_up(run, h->first, h->n, &seconds, &allocs);
-	if (allocs > 0 && !run->rough)
+	if (!(allocs > 0)) /* windows without a call are not windows without time */
+		mean = 0;
+	else if (!run->rough)
 		mean = seconds / allocs;
 	for (size_t i = h->first; i < h->first + h->n; i++) {
 		const struct windowed_window *w = &run->windows[i];

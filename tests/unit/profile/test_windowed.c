@@ -667,6 +667,22 @@ static void test_no_balance_with_pools(void **state)
 	assert_true(isinf(process.blocks_high) && process.blocks_high > 0);
 }
 
+/* The process allocates for the first 24 of 40 s, and computes for the other 16. Windows of those
+ * see no call, but they do stand for time. */
+static void test_time_without_calls(void **state)
+{
+	const struct life forever = {0, 1};
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	show(&s, &forever, 0);
+	for (size_t i = 24; i < WINDOWS; i++)
+		s.windows[i].allocs = 0;
+	s.stack.n_born = 24;
+	assert_near(estimate(&s).alloc_bytes, 24 * RATE, 1.5 * RATE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -695,6 +711,7 @@ int main(void)
 		cmocka_unit_test(test_changed_contents_leave_a_doubt),
 		cmocka_unit_test(test_balance),
 		cmocka_unit_test(test_no_balance_with_pools),
+		cmocka_unit_test(test_time_without_calls),
 	};
 
 	return cmocka_run_group_tests_name("windowed", tests, NULL, NULL);
