@@ -92,10 +92,15 @@ static int begin_selected(struct session *s, pid_t pid, struct error *err)
 				  .tgid = (uint32_t)pid,
 				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	int rc = capture__add_process(s->capture, pid, &event.process, err);
+	struct target *t;
 
-	if (!rc)
-		targets__welcome(s, &event);
-	return rc;
+	if (rc)
+		return rc;
+	targets__welcome(s, &event);
+	t = targets__find_process(s, event.process);
+	if (t) /* what it used before it was traced again is not this tracing's */
+		process__cpu_time_ns(pid, &t->cpu_start_ns);
+	return 0;
 }
 
 /* Begins to trace a named process again, as session__open() and session__start() do. */
@@ -117,6 +122,7 @@ static int begin_named(struct session *s, pid_t pid, struct error *err)
 		targets__read_size(t);
 		t->rss_start_bytes = t->rss_bytes;
 		t->start_ns = clock__now_ns(CLOCK_MONOTONIC);
+		t->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 		rc = budget__welcome(s, t);
 		if (rc)
 			error__set(err, rc, "no limit of overhead can be kept: %s", strerror(-rc));

@@ -224,6 +224,7 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		const struct abi_live *block = &live.blocks[i];
 		size_t thread;
 		double seen = estimate__probability(block->size, block->interval);
+		uint64_t age_ns;
 		long site;
 		int rc;
 
@@ -244,8 +245,9 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 						block->size);
 		if (rc)
 			return rc;
-		p->sites[s->site_of[site]]
-			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
+		/* a block may be born after the snapshot's time, before its table is read */
+		age_ns = b->end_ns > block->birth_ns ? b->end_ns - block->birth_ns : 0;
+		p->sites[s->site_of[site]].life.living[profile_age_class(age_ns)] += 1 / seen;
 	}
 	/* Adds this number to the number of blocks that the kernel side itself has dropped. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);

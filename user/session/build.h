@@ -143,9 +143,10 @@ struct target {
 	 * then */
 	bool missed_file;
 	bool ended;
-	uint64_t start_ns; /* monotonic: when its tracing began; 0: when the run began */
-	uint64_t exit_ns;  /* when it ended, if its end is known but not handled yet */
-	uint64_t end_ns;   /* monotonic, when ended */
+	uint64_t start_ns;	/* monotonic: when its tracing began; 0: when the run began */
+	uint64_t start_unix_ns; /* the wall clock at start_ns; 0: not noted */
+	uint64_t exit_ns;	/* when it ended, if its end is known but not handled yet */
+	uint64_t end_ns;	/* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	/* CPU time of a command's children, if they are not traced; it is known when the command
 	 * has ended */

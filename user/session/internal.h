@@ -78,6 +78,11 @@ struct session {
 	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
+	/* totals of the targets that were removed, for session__status() */
+	struct past {
+		uint64_t alloc_calls, free_calls, samples, cpu_ns;
+		double alloc_bytes, probe_ns;
+	} past;
 	/* how often all probes were taken out because memtrace was held up */
 	uint64_t n_withdrawals;
 	uint64_t withdrawn_ns; /* for how long the probes were out, in all */
@@ -195,6 +200,11 @@ int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
 void borrowers__look(struct session *session);
 /* Calls borrowers__look() now and then. */
 void borrowers__keep(struct session *session);
+
+/* --- status.c --- */
+
+/* Adds the totals of a target that is about to be removed to session->past. */
+void status__keep(struct session *session, struct target *target);
 
 /* --- active.c: paused processes --- */
 

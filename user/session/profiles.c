@@ -82,6 +82,16 @@ static int read_tables(struct session *s, struct capture_drain *drain, struct er
 	return rc ? error__set(err, rc, "out of memory") : 0;
 }
 
+/* Returns the wall clock at the start of a target's profile. For a target that came during the run
+ * it was noted at that time: since the run's start the clock may have been set, or the machine may
+ * have slept. */
+static uint64_t start_unix_ns(const struct session *s, const struct target *t, uint64_t start_ns)
+{
+	return t->start_unix_ns && start_ns == t->start_ns
+		       ? t->start_unix_ns
+		       : s->start_unix_ns + (start_ns - s->start_ns);
+}
+
 /* Adds the target's profiles to the list. If the target has not ended, its profiles end at
  * now_ns. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
@@ -109,7 +119,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.asked_interval = marked ?: s->interval,
 		.finest_interval = t->counters.marked_interval ? 0 : t->budget.finest,
 		.present_interval = marked ?: t->budget.interval ?: s->interval,
-		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
+		.start_unix_ns = start_unix_ns(s, t, start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,
 		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),

@@ -108,11 +108,32 @@ static bool is_in_windows(const struct target *t)
 	return t->budget.pace.windows.budget > 0 && !t->budget.pace.windows.continuous;
 }
 
+/* Adds what a target has done so far. */
+static void add_done(const struct session *s, struct target *t, struct past *ret)
+{
+	estimate_calls(t);
+	ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
+	ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);
+	ret->samples += t->counters.samples;
+	ret->alloc_bytes += allocated(t);
+	if (s->what == WHAT_REGIONS) {
+		ret->alloc_calls += t->book.calls;
+		for (size_t j = 0; j < t->book.n_sites; j++)
+			ret->alloc_bytes += (double)t->book.sites[j].bytes;
+	}
+	ret->cpu_ns += target__cpu_used_ns(t);
+	ret->probe_ns += t->probe_ns;
+}
+
+void status__keep(struct session *s, struct target *t)
+{
+	add_done(s, t, &s->past);
+}
+
 void session__status(struct session *s, struct session_status *ret)
 {
-	uint64_t cpu_ns = 0;
+	struct past done = s->past;
 	size_t ended_windowed = 0;
-	double probe_ns = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->elapsed_s =
@@ -122,29 +143,24 @@ void session__status(struct session *s, struct session_status *ret)
 		struct target *t = s->targets[i];
 
 		note_totals(s, t);
-		estimate_calls(t);
-		ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
-		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);
-		ret->samples += t->counters.samples;
-		ret->alloc_bytes += allocated(t);
+		add_done(s, t, &done);
 		add_held(t, ret);
 		ret->running += !t->ended;
-		if (s->what == WHAT_REGIONS) {
-			ret->alloc_calls += t->book.calls;
-			for (size_t j = 0; j < t->book.n_sites; j++)
-				ret->alloc_bytes += (double)t->book.sites[j].bytes;
+		if (s->what == WHAT_REGIONS)
 			ret->live_bytes += (double)region_book__live(&t->book, NULL);
-		}
-		cpu_ns += target__cpu_used_ns(t);
-		probe_ns += t->probe_ns;
 		*(t->ended ? &ended_windowed : &ret->windowed) += is_in_windows(t);
 	}
 	if (!ret->running)
 		ret->windowed = ended_windowed;
 	if (ret->live_bytes < 0)
 		ret->live_bytes = 0;
-	ret->cpu_cores = ret->elapsed_s > 0 ? (double)cpu_ns / 1e9 / ret->elapsed_s : 0;
-	ret->overhead_pct = session__share_pct(budget__cost_known(s) ? probe_ns : -1, cpu_ns);
+	ret->alloc_calls = done.alloc_calls;
+	ret->free_calls = done.free_calls;
+	ret->samples = done.samples;
+	ret->alloc_bytes = done.alloc_bytes;
+	ret->cpu_cores = ret->elapsed_s > 0 ? (double)done.cpu_ns / 1e9 / ret->elapsed_s : 0;
+	ret->overhead_pct =
+		session__share_pct(budget__cost_known(s) ? done.probe_ns : -1, done.cpu_ns);
 }
 
 bool session_status__rates(const struct session_status *before, const struct session_status *now,

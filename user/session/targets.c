@@ -58,8 +58,10 @@ void targets__remove(struct session *s, struct target *t)
 		}
 	if (s->scheduler.begun)
 		scheduler__forget(&s->scheduler, &t->budget.pace);
-	if (t->process)
+	if (t->process) {
+		status__keep(s, t);
 		capture__drop_process(s->capture, t->process);
+	}
 	s->files_idle = true;
 	target__clear(t);
 	free(t);
@@ -80,16 +82,22 @@ static uint64_t began_ns(const struct target *t)
 	return t->begun_by_exec_ns ?: t->start_ns;
 }
 
+/* The wall clock at a moment of the run. It may be set, and the monotonic clock stands still while
+ * the machine sleeps, so this is right for moments shortly before. */
+static uint64_t wall_clock_ns(uint64_t monotonic_ns)
+{
+	return clock__now_ns(CLOCK_REALTIME) - clock__now_ns(CLOCK_MONOTONIC) + monotonic_ns;
+}
+
 /* Has this known file changed since the target began? Then it is perhaps not the target's own: that
  * one was deleted, and a new file got its inode number. (The vdso is memtrace's own copy.) */
 static bool is_newer(const struct session *s, const struct target *t, const struct file_id *file)
 {
-	uint64_t boot_ns = clock__now_ns(CLOCK_REALTIME) - clock__now_ns(CLOCK_MONOTONIC);
 	struct file_state state;
 
 	return began_ns(t) && !file_id__equal(file, &FILE_ID_VDSO) &&
 	       binaries__state(s->binaries, file, &state) &&
-	       clock__to_ns(&state.changed) > boot_ns + began_ns(t);
+	       clock__to_ns(&state.changed) > wall_clock_ns(began_ns(t));
 }
 
 /* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
@@ -477,6 +485,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	t->process = event->process;
 	t->uninvited = true;
 	t->start_ns = event->time_ns;
+	t->start_unix_ns = event->time_ns ? wall_clock_ns(event->time_ns) : 0;
 	if (event->kind == EVENT_NEW)
 		t->begun_by_exec_ns = event->time_ns;
 	if (process__read((pid_t)event->tgid, &t->info)) { /* gone already */
@@ -548,9 +557,12 @@ static void on_event(void *ctx, const struct abi_event *event)
 		/* The end of a named target is known from its pidfd, that of a selected target from
 		 * this event. The end is only noted here, because news of its last mappings is
 		 * still to be read. */
-		if (t)
-			t->death = event->death;
-		if (t && t->uninvited)
+		if (!t) { /* the news of its beginning was lost: gives its number back */
+			capture__drop_process(s->capture, event->process);
+			break;
+		}
+		t->death = event->death;
+		if (t->uninvited)
 			t->exit_ns = event->time_ns;
 		break;
 	case EVENT_VICTIM:
@@ -717,8 +729,25 @@ static bool is_unseen(struct session *s, const struct target *t)
 	return (s->what & WHAT_HEAP) && (waited(s, t) || was_late(s, t));
 }
 
+/* Finds the targets whose ends are known from news only, and whose news was lost. */
+static void seek_ended(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		struct process_info now;
+
+		if (!t->uninvited || t->ended || t->exit_ns)
+			continue;
+		if (process__read_stat(t->info.pid, &now) ||
+		    now.start_ticks != t->info.start_ticks || !process__lives(&now))
+			t->exit_ns = clock__now_ns(CLOCK_MONOTONIC);
+	}
+}
+
 void targets__take_news(struct session *s)
 {
+	uint64_t lost_before = s->events_lost;
+
 	/* News is handled in this order: new processes, their mappings, ended processes. News of
 	 * mappings is read before news of processes, and delivered after it. So the process of each
 	 * mapping is known by then. */
@@ -731,6 +760,8 @@ void targets__take_news(struct session *s)
 	}
 	if (s->watch)
 		watch__deliver(s->watch);
+	if (s->events_lost > lost_before)
+		seek_ended(s);
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i]->code_changed) {
 			s->targets[i]->code_changed = false;

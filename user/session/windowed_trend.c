@@ -363,6 +363,16 @@ static int add_interrupted_growth(const struct build *b, struct profile *p,
 	return 0;
 }
 
+/* Returns how long the target was traced continuously, up to the profile's time. windows.c adds a
+ * stretch when it is over, but a stretch may last for the rest of the run. */
+static uint64_t continuous_ns(const struct build *b)
+{
+	const struct windows *w = &b->target->budget.pace.windows;
+
+	return w->continuous_ns +
+	       (w->open && w->continuous && b->end_ns > w->since_ns ? b->end_ns - w->since_ns : 0);
+}
+
 int trend__add_windowed(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -382,7 +392,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	p->windows.heap_mapped_bytes = (double)b->target->heap_bound_bytes;
 	p->windows.n = b->target->budget.pace.windows.n_windows;
 	p->windows.seconds = (double)b->target->budget.pace.windows.windows_ns * NS;
-	p->windows.continuous_s = (double)b->target->budget.pace.windows.continuous_ns * NS;
+	p->windows.continuous_s = (double)continuous_ns(b) * NS;
 	p->windows.evidence = (struct profile_evidence){
 		.born = c->born,
 		.freed = c->freed,

@@ -26,7 +26,7 @@ static struct {
 	bool brings_probes;  /* attaching adds probes */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
-	uint64_t samples, dropped;
+	uint64_t samples, dropped, events_lost;
 } fake;
 
 int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
@@ -127,7 +127,8 @@ int __wrap_capture__events(struct capture *capture,
 			   void (*fn)(void *ctx, const struct abi_event *event), void *ctx,
 			   uint64_t *ret_lost)
 {
-	(void)capture, (void)ret_lost;
+	(void)capture;
+	*ret_lost = fake.events_lost;
 	for (size_t i = 0; i < fake.n_events; i++)
 		fn(ctx, &fake.events[i]);
 	fake.n_events = 0;
@@ -349,6 +350,84 @@ static void a_child_has_its_own_mappings_if_they_can_be_read(void **state)
 	fake.events[0].tgid = (uint32_t)gone;
 	targets__take_news(s);
 	assert_true(has_map(targets__find_process(s, 3), 0x1000));
+	end(s);
+}
+
+static void the_wall_clock_is_noted_with_the_start(void **state)
+{
+	struct session *s = begin();
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC), unix_ns = clock__now_ns(CLOCK_REALTIME);
+	struct target *t;
+
+	(void)state;
+	say(EVENT_NEW, 1, 0, now_ns - 5000000000);
+	targets__take_news(s);
+	t = targets__find_process(s, 1);
+	assert_non_null(t);
+	/* 5 s ago; the two clocks were read at slightly different times */
+	assert_in_range(t->start_unix_ns, unix_ns - 5100000000, unix_ns - 4900000000);
+	end(s);
+}
+
+/* What a target has done counts for the whole run, also when its profile was made and it is
+ * removed. */
+static void totals_outlive_targets(void **state)
+{
+	struct session *s = begin();
+	struct session_status status;
+	struct target *t;
+
+	(void)state;
+	fake.samples = 5;
+	t = meet(s, 1);
+	t->alloc_calls = 70;
+	t->counters.alloc_bytes = 7000;
+	t->counters.samples = 5;
+	t->ended = s->stopped = true;
+	for (int i = 0; i < 2; i++) {
+		session__status(s, &status);
+		assert_int_equal(status.samples, 5);
+		assert_int_equal(status.alloc_calls, 70);
+		assert_true(status.alloc_bytes == 7000);
+		if (!i)
+			targets__remove(s, t);
+	}
+	assert_int_equal(s->n_targets, 0);
+	end(s);
+}
+
+/* The ring of events was full for a moment. */
+static void lost_news_is_made_good(void **state)
+{
+	struct session *s = begin();
+	pid_t child;
+
+	(void)state;
+	say(EVENT_EXIT, 7, 0, 300); /* the news of its beginning was lost */
+	targets__take_news(s);
+	assert_int_equal(fake.n_dropped, 1);
+
+	meet(s, 1);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	say(EVENT_NEW, 2, 0, 400);
+	fake.events[0].tgid = (uint32_t)child;
+	targets__take_news(s);
+	fake.events_lost = 1; /* not that of the child's end */
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2); /* nobody has said so */
+	fake.events_lost = 2;
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 1);
+	assert_non_null(targets__find_process(s, 1));
 	end(s);
 }
 
@@ -700,6 +779,9 @@ int main(void)
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
+		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
+		cmocka_unit_test(totals_outlive_targets),
+		cmocka_unit_test(lost_news_is_made_good),
 		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
