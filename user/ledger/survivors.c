@@ -346,11 +346,15 @@ static double all_bytes(const struct survivors_block *b)
 	return ldexp(weight_bytes(&b->live), b->halved);
 }
 
-/* Counts the end of a block that was born in an earlier continuous stretch. 0 or -ENOMEM. */
-static int lose(struct survivors *s, const struct survivors_block *b)
+/* Notes in the last window that a followed block has ended, and counts this for its stack if it was
+ * born in an earlier continuous stretch. 0 or -ENOMEM. */
+static int note_ended(struct survivors *s, struct survivors_block *b)
 {
 	struct windowed_born *born;
 
+	if (b->ended_in)
+		return 0;
+	b->ended_in = (uint32_t)s->n_windows;
 	if (!s->windows[b->window].continuous || b->window + 1 == s->n_windows)
 		return 0;
 	born = born_of(s, &s->stacks[b->stack], NULL);
@@ -387,9 +391,8 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 		b->let_go = b->let_go || !held;
 		if (b->ended_in || (held && newest(s, b->addr) == b))
 			continue;
-		b->ended_in = (uint32_t)s->n_windows;
 		s->counts.freed++;
-		if (lose(s, b))
+		if (note_ended(s, b))
 			return -ENOMEM;
 	}
 	return 0;
@@ -531,11 +534,8 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 		s->counts.freed += end->kind != END_UNSEEN;
 		s->counts.replaced += end->kind == END_UNSEEN;
 		if (own) {
-			if (!own->ended_in) {
-				if (lose(s, own))
-					return -ENOMEM;
-				own->ended_in = (uint32_t)s->n_windows;
-			}
+			if (note_ended(s, own))
+				return -ENOMEM;
 		} else if (is_birth(s, &end->block) && !w->continuous) {
 			if (in_window) {
 				stack = find_stack(s, &end->block.stack);
@@ -547,9 +547,9 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 				if (reserve(s, 1))
 					return -ENOMEM;
 				own = follow(s, end->addr, &end->block);
-				if (!own || count_birth(s, &own->live, own->stack, false, 0))
+				if (!own || count_birth(s, &own->live, own->stack, false, 0) ||
+				    note_ended(s, own))
 					return -ENOMEM;
-				own->ended_in = (uint32_t)s->n_windows;
 			}
 		}
 	}

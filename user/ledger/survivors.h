@@ -52,8 +52,7 @@ struct survivors_block {
 	uint32_t older;		/* 1 + index of the next older block at the address; 0: none */
 	uint32_t freed_in;	/* 1 + index of the last window that saw a free at the address; 0:
 				 * none */
-	uint32_t ended_in; /* 1 + index of the window that showed that the block itself is freed;
-				 * 0: none did */
+	uint32_t ended_in;	/* 1 + index of the window that saw the block's own end; 0: none */
 	uint64_t hash;
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
