@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+/* Returns a time in nanoseconds. */
 static inline uint64_t clock__to_ns(const struct timespec *time)
 {
 	return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/far.h"
 #include "base/in_root.h"
 #include "base/io.h"
@@ -436,7 +437,7 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	 * exist. */
 	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED), &ts) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
-	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	*ret_ns = clock__to_ns(&ts);
 	return 0;
 }
 

@@ -81,17 +81,19 @@ static inline void end_child(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* Runs fn in a child that has so many groups that the line "Groups:" of its status file is longer
- * than 64 KiB. fn's result is the child's exit status. -1: only root can set groups. */
-static inline int run_with_many_groups(int (*fn)(void))
+/* fn must return 0 in a child that has so many groups that the line "Groups:" of its status file is
+ * longer than 64 KiB. */
+static inline void assert_with_many_groups(int (*fn)(void))
 {
 	enum { N = 6500 }; /* numbers of 10 digits and a blank each */
 	static gid_t groups[N];
 	int status;
 	pid_t child;
 
-	if (geteuid() != 0)
-		return -1;
+	if (geteuid() != 0) {
+		print_message("only root can set groups\n");
+		skip();
+	}
 	for (size_t i = 0; i < N; i++)
 		groups[i] = 1000000000 + (gid_t)i;
 	child = fork();
@@ -102,7 +104,7 @@ static inline int run_with_many_groups(int (*fn)(void))
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* A thread that sets its name, writes its tid to *arg, a pid_t, and ends when *arg is 0. */
