@@ -78,7 +78,8 @@ static int read_contents(struct survivors *s,
 
 static bool is_new(const struct survivors *s, const struct survivors_block *b)
 {
-	return b->window + 1 == s->n_windows && !b->hashed && !b->ended_in && b->live.size;
+	return b->window + 1 == s->n_windows && b->live.birth_ns >= s->piece_ns && !b->hashed &&
+	       !b->ended && b->live.size;
 }
 
 static void note_first(struct survivors *s, struct survivors_block *b, const uint64_t *h)
@@ -163,8 +164,8 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 			ages = survivors__ages_of(s, stack, window);
 			if (!ages)
 				continue;
-			ages->looked[class[window]] += (float)looked;
-			ages->looked_at[class[window]] += (float)(looked * age[window]);
+			ages->looked[class[window]] += looked;
+			ages->looked_at[class[window]] += looked * age[window];
 		}
 	}
 	for (size_t i = 0; i < s->n_blocks; i++) {
@@ -175,14 +176,14 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 
 		if (asked[i] && since[b->window] > 0) {
 			w->asked[k]++;
-			w->asked_s[k] += (float)since[b->window];
+			w->asked_s[k] += since[b->window];
 			w->changed[k] += b->changed;
 		}
 		if (!is_asked(s, b))
 			continue;
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
 		if (ages)
-			ages->same[k] += (float)survivors__weight(s, b);
+			ages->same[k] += survivors__weight(s, b);
 	}
 	return 0;
 }
@@ -204,12 +205,12 @@ static int compare_contents(const void *a, const void *b)
 /* Returns the sum over a class and its two neighbours. The neighbours count, too, because a block's
  * age in a window, and its age when contents are read after that window, may fall into different
  * classes. */
-static double around(const float *by_class, int class)
+static double around(const double *by_class, int class)
 {
 	double sum = 0;
 
 	for (int k = class - 1; k <= class + 1; k++)
-		sum += k >= 0 && k < SURVIVAL_CLASSES ? (double)by_class[k] : 0;
+		sum += k >= 0 && k < SURVIVAL_CLASSES ? by_class[k] : 0;
 	return sum;
 }
 
@@ -225,12 +226,12 @@ static double around(const float *by_class, int class)
  * within windows, divided by that of the whole run (survivors__hidden()). */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
-	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;
+	double asked = w->asked[class], changed = w->changed[class], gap, due, m, c;
 
 	if (!(asked > 0) || !(w->asked_s[class] > 0) || !(w->freed > 0))
 		return 0;
 	m = w->freed / (w->watched * slower);
-	gap = (double)w->asked_s[class] / asked;
+	gap = w->asked_s[class] / asked;
 	due = asked * -expm1(-m * gap);
 	if (due < DUE_LEAST * asked || changed >= due)
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by survivors.c and contents.c only. */
+/* Shared by survivors.c, contents.c and old_windows.c only. */
 #ifndef MEMTRACE_LEDGER_INTERNAL_H
 #define MEMTRACE_LEDGER_INTERNAL_H
 
@@ -29,8 +29,12 @@ static inline bool survivors__is_regrown(const struct survivors *survivors,
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,
 					 uint32_t window);
 
-/* Reads the contents of the new blocks of the last window. 0, -ENOMEM, or what the reader
- * answers. */
+/* Stops following the blocks that are marked as let_go. Addresses with no block left need not be
+ * watched. 0, or -ENOMEM: all are still followed. */
+int survivors__let_go_marked(struct survivors *survivors);
+
+/* Reads the contents of the new blocks of the last window's unharvested part. 0, -ENOMEM, or what
+ * the reader answers. */
 int contents__read_new(struct survivors *survivors, survivors_reader reader, void *ctx);
 
 #endif

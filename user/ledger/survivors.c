@@ -213,27 +213,34 @@ static bool is_followed(struct survivors *s, struct survivors_block *block)
 	return !block->let_go;
 }
 
-/* Stops following half of the blocks, chosen at random. Addresses with no block left need not be
- * watched. 0 or -ENOMEM. */
-static int halve(struct survivors *s)
+int survivors__let_go_marked(struct survivors *s)
 {
 	_cleanup_free_ uint64_t *addrs = calloc(s->n_blocks + 1, sizeof(*addrs));
 	size_t n = 0;
 
 	if (!addrs)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		s->blocks[i].let_go = random__next(&s->random) & 1;
-		s->blocks[i].halved += !s->blocks[i].let_go;
+	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].let_go)
 			addrs[n++] = s->blocks[i].addr;
-	}
+	if (!n)
+		return 0;
 	keep_some(s, is_followed);
 	for (size_t i = 0; i < n; i++)
 		if (!newest(s, addrs[i]))
 			forget(s, addrs[i]);
 	s->counts.let_go += n;
 	return 0;
+}
+
+/* Stops following half of the blocks, chosen at random. 0 or -ENOMEM. */
+static int halve(struct survivors *s)
+{
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		s->blocks[i].let_go = random__next(&s->random) & 1;
+		s->blocks[i].halved += !s->blocks[i].let_go;
+	}
+	return survivors__let_go_marked(s);
 }
 
 static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t window)
@@ -318,6 +325,7 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	struct survivors_window *last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
 
 	s->piece_ns = window->start_ns;
+	s->piece_allocs = window->allocs;
 	s->met = true;
 	if (last && last->end_ns == window->start_ns && last->continuous == window->continuous) {
 		last->end_ns = window->end_ns;
@@ -328,7 +336,10 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	}
 	if (VECTOR_ADD_ROOM(s->windows, s->n_windows))
 		return -ENOMEM;
-	s->windows[s->n_windows++] = *window;
+	s->windows[s->n_windows] = *window;
+	s->windows[s->n_windows].number =
+		s->n_windows ? s->windows[s->n_windows - 1].number + 1 : 0;
+	s->n_windows++;
 	return 0;
 }
 
@@ -352,9 +363,9 @@ static int note_ended(struct survivors *s, struct survivors_block *b)
 {
 	struct windowed_born *born;
 
-	if (b->ended_in)
+	if (b->ended)
 		return 0;
-	b->ended_in = (uint32_t)s->n_windows;
+	b->ended = b->ended_now = true;
 	if (!s->windows[b->window].continuous || b->window + 1 == s->n_windows)
 		return 0;
 	born = born_of(s, &s->stacks[b->stack], NULL);
@@ -389,7 +400,7 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 		bool held = bsearch(&b->addr, there, n_there, sizeof(*there), compare_addrs);
 
 		b->let_go = b->let_go || !held;
-		if (b->ended_in || (held && newest(s, b->addr) == b))
+		if (b->ended || (held && newest(s, b->addr) == b))
 			continue;
 		s->counts.freed++;
 		if (note_ended(s, b))
@@ -441,7 +452,7 @@ static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 
 		if (age_s <= begin)
 			break;
-		ages->watched[k] += (float)(per_s * (fmin(age_s, survival__class_end(k)) - begin));
+		ages->watched[k] += per_s * (fmin(age_s, survival__class_end(k)) - begin);
 	}
 }
 
@@ -514,7 +525,7 @@ static int count_watched(struct survivors *s)
 			add_watched(ages, weight * (double)s->windows[window].allocs / s->last_s,
 				    b->age_s);
 		if (b->died)
-			ages->ended[survival__age_class(b->age_s)] += (float)weight;
+			ages->ended[survival__age_class(b->age_s)] += weight;
 	}
 	return 0;
 }
@@ -557,27 +568,26 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 		forget(s, end->addr);
 	if (in_window && end->kind != END_UNSEEN)
 		for (b = newest(s, end->addr); b; b = next_older(s, b))
-			b->freed_in = (uint32_t)s->n_windows;
+			b->freed_now = true;
 	return 0;
 }
 
-/* Counts, for the last window, the blocks that were born before it. */
+/* Counts, for the last window's unharvested part, the blocks that were born before it. */
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
-	double begin = net_clock__at(clock, w->start_ns), end = net_clock__at(clock, w->end_ns);
+	double begin = net_clock__at(clock, s->piece_ns), end = net_clock__at(clock, w->end_ns);
 
 	if (w->continuous)
 		return 0;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		bool freed = b->freed_in == s->n_windows;
 		struct survivors_witness *witness;
 		struct survival_ages *ages;
 		double age, weight;
 		int class;
 
-		if (b->window + 1 == s->n_windows || survivors__is_regrown(s, &b->live, b->window))
+		if (is_birth(s, &b->live) || survivors__is_regrown(s, &b->live, b->window))
 			continue;
 		age = (begin + end) / 2 -
 		      (s->windows[b->window].continuous
@@ -588,16 +598,15 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		if (!ages)
 			return -ENOMEM;
 		weight = survivors__weight(s, b);
-		ages->pairs[class] += (float)weight;
-		ages->exposed[class] += (float)(weight * (double)w->allocs);
-		ages->frees[class] += freed ? (float)weight : 0;
+		ages->pairs[class] += weight;
+		ages->exposed[class] += weight * (double)s->piece_allocs;
+		ages->frees[class] += b->freed_now ? weight : 0;
 		witness = &s->stacks[b->stack].witness;
-		witness->watched += weight * s->last_s;
-		witness->freed += freed ? weight : 0;
-		if (b->hashed && !b->changed &&
-		    (!b->ended_in || (b->ended_in == s->n_windows && freed))) {
-			witness->kept_s[class] += (float)s->last_s;
-			witness->ended[class] += freed;
+		witness->watched += weight * s->piece_s;
+		witness->freed += b->freed_now ? weight : 0;
+		if (b->hashed && !b->changed && (!b->ended || (b->ended_now && b->freed_now))) {
+			witness->kept_s[class] += s->piece_s;
+			witness->ended[class] += b->freed_now;
 		}
 	}
 	return 0;
@@ -630,7 +639,7 @@ static int count_left(struct survivors *s)
 		double p = ldexp(estimate__probability(b->live.size, b->live.interval), -b->halved);
 		double bytes = all_bytes(b);
 
-		if (!s->windows[b->window].continuous || b->ended_in)
+		if (!s->windows[b->window].continuous || b->ended)
 			continue;
 		sums[b->stack].held += bytes;
 		sums[b->stack].held_objects += 1 / p;
@@ -667,6 +676,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	if (!s->met)
 		return 0;
 	s->last_s = last_seconds(s, clock);
+	s->piece_s = s->last_s * (w->allocs ? (double)s->piece_allocs / (double)w->allocs : 1);
 	s->n_births = 0;
 	for (size_t i = 0; i < s->n_blocks && !rc && !w->continuous; i++) {
 		const struct survivors_block *b = &s->blocks[i];
@@ -683,6 +693,8 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 		rc = count_pairs(s, clock);
 	if (!rc && w->continuous)
 		rc = count_left(s);
+	for (size_t i = 0; i < s->n_blocks; i++)
+		s->blocks[i].freed_now = s->blocks[i].ended_now = false;
 	s->met = false;
 	if (!rc && s->by_addr.n_slots)
 		keep_some(s, is_followed);
@@ -757,41 +769,4 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 		stack->witness = (struct survivors_witness){};
 		stack->sized = stack->small = 0;
 	}
-}
-
-/* --- time --- */
-
-double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to)
-{
-	uint64_t start = window->start_ns > from ? window->start_ns : from;
-	uint64_t end = window->end_ns < to ? window->end_ns : to;
-
-	return end > start ? (double)(end - start) * 1e-9 : 0;
-}
-
-double survivors__exposure(const struct survivors *s, uint64_t from, uint64_t to)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < s->n_windows; i++)
-		if (!s->windows[i].continuous)
-			sum += survivors_window__seconds(&s->windows[i], from, to);
-	return sum;
-}
-
-double survivors__hidden(const struct survivors *s, const struct net_clock *clock, uint64_t from,
-			 double net_s, double wall_s)
-{
-	double net = 0;
-
-	for (size_t i = 0; i < s->n_windows; i++) {
-		const struct survivors_window *w = &s->windows[i];
-
-		if (!w->continuous && w->end_ns > from)
-			net += net_clock__at(clock, w->end_ns) -
-			       net_clock__at(clock, w->start_ns > from ? w->start_ns : from);
-	}
-	return net > 0 && wall_s > 0
-		       ? net_s / net / (wall_s / survivors__exposure(s, from, UINT64_MAX))
-		       : 0;
 }

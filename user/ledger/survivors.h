@@ -35,6 +35,8 @@
 #define SURVIVORS_FILL_NS 2000000ULL
 
 struct survivors_window {
+	uint64_t number; /* of all windows so far, set by survivors__meet(): old ones may have
+				    * been dropped (ledger/old_windows.h) */
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC. Probes were in place all that time. */
 	uint64_t interval;	   /* the sampling interval, mean bytes */
 	uint64_t allocs;	   /* allocating calls in the window */
@@ -50,10 +52,11 @@ struct survivors_block {
 	struct abi_live live;
 	uint32_t window, stack; /* the window of its birth, and the stack that allocated it */
 	uint32_t older;		/* 1 + index of the next older block at the address; 0: none */
-	uint32_t freed_in;	/* 1 + index of the last window that saw a free at the address; 0:
-				 * none */
-	uint32_t ended_in;	/* 1 + index of the window that saw the block's own end; 0: none */
 	uint64_t hash;
+	bool ended; /* its own end was seen */
+	/* seen in the part of a window that is being harvested: a free at the address; its own
+	 * end */
+	bool freed_now, ended_now;
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
 	bool let_go;  /* not followed any more: removed at the next harvest */
@@ -65,7 +68,7 @@ struct survivors_block {
 /* May the block be live? It may if nothing shows that it is gone. */
 static inline bool survivors_block__may_live(const struct survivors_block *block)
 {
-	return !block->ended_in && !block->changed;
+	return !block->ended && !block->changed;
 }
 
 /* The blocks that one stack allocated. */
@@ -93,12 +96,13 @@ struct survivors_stack {
 		 * contents had not changed so far, and that had not ended before the window, count.
 		 * kept_s: the window's net seconds, added up over these blocks. ended: how many of
 		 * these blocks ended in the window. */
-		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
+		double kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 		/* All three are indexed by a block's age when contents are compared. Only blocks
 		 * that were unchanged at the last comparison count. asked: the number of these
 		 * blocks. asked_s: the net seconds since the last comparison, added up over these
 		 * blocks. changed: how many of these blocks have changed. */
-		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
+		double asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES],
+			changed[SURVIVAL_CLASSES];
 	} witness;
 	/* the totals at the last call of survivors__take_sites() or survivors__pass_over() */
 	uint64_t samples, bytes, objects_q16;
@@ -122,10 +126,14 @@ struct survivors {
 	uint64_t seed[2];
 	struct survivors_window *windows;
 	size_t n_windows;
-	uint64_t looked_ns;		/* when contents were last compared */
-	double last_s;			/* net seconds of the last window, set during its harvest */
-	bool met;			/* the last window is not harvested yet */
-	uint64_t piece_ns;		/* start of the last window's unharvested part */
+	uint64_t looked_ns; /* when contents were last compared */
+	/* net seconds of the last window, and of its unharvested part: set during its harvest */
+	double last_s, piece_s;
+	bool met; /* the last window is not harvested yet */
+	/* the last window's unharvested part: its start, and the allocating calls in it */
+	uint64_t piece_ns, piece_allocs;
+	uint64_t stride;  /* of the windows that are kept from the older half: old_windows.c */
+	double dropped_s; /* net seconds of the windows that are not kept any more */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
 	struct table by_key; /* stacks */
@@ -179,9 +187,9 @@ double survivors__exposure(const struct survivors *survivors, uint64_t from, uin
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
-/* Harvests the window of the last survivors__meet(). Call it when this window is over and
- * survivors__note_end() was called for all ends in it. clock: must reach to the window's end. 0 or
- * -ENOMEM. */
+/* Harvests the window, or the part of a window, of the last survivors__meet(). Call it when this
+ * part is over and survivors__note_end() was called for all ends in it. clock: must reach to the
+ * part's end. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
 /* Takes over the kernel side's counts so far, by stack of the process. Call it before each harvest:

@@ -99,15 +99,20 @@ bool run_time__runs(const struct run_time *r)
 	return r->begin_ns;
 }
 
+int run_time__read(const struct run_time *r, uint64_t *ret_ns)
+{
+	uint64_t ns = 0;
+	int rc = r->begin_ns ? sum_up(r, &ns) : -ENODATA;
+
+	*ret_ns = rc ? 0 : ns - r->begin_ns;
+	return rc;
+}
+
 int run_time__end(struct run_time *r, uint64_t *ret_ns)
 {
-	uint64_t begin_ns = r->begin_ns, ns = 0;
-	int rc;
+	int rc = run_time__read(r, ret_ns);
 
-	if (!begin_ns)
-		return -ENODATA;
-	rc = sum_up(r, &ns);
-	run_time__close(r);
-	*ret_ns = rc ? 0 : ns - begin_ns;
+	if (rc != -ENODATA)
+		run_time__close(r);
 	return rc;
 }

@@ -29,6 +29,9 @@ int run_time__open(struct run_time *run, pid_t pid);
 void run_time__begin(struct run_time *run);
 /* Has the measurement begun and not ended? */
 bool run_time__runs(const struct run_time *run);
+/* Sets *ret_ns to the CPU time of all threads together since the measurement began. It goes on. 0;
+ * -ENODATA: it has not begun; other negative errno. */
+int run_time__read(const struct run_time *run, uint64_t *ret_ns);
 /* Ends the measurement, and closes the events. *ret_ns: CPU time of all threads together since the
  * measurement began. Returns 0; -ENODATA when it has not begun (then nothing changes); other
  * negative errno. */

@@ -144,8 +144,8 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 		double share =
 			(survival__class_end(k) - class_begin(k)) / survival__class_end(last);
 
-		sum[WATCHED][k] += share * (double)a->watched[0] * per_alloc_s;
-		sum[ENDED][k] += share * (double)a->ended[0];
+		sum[WATCHED][k] += share * a->watched[0] * per_alloc_s;
+		sum[ENDED][k] += share * a->ended[0];
 	}
 }
 
@@ -170,15 +170,15 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 			if (!k) { /* by the wall clock, class 0 reaches up to class `older` */
 				add_young(a, older, per_alloc_s, sum);
 			} else {
-				sum[WATCHED][age] += (double)a->watched[k] * per_alloc_s;
-				sum[ENDED][age] += (double)a->ended[k];
+				sum[WATCHED][age] += a->watched[k] * per_alloc_s;
+				sum[ENDED][age] += a->ended[k];
 			}
-			sum[PAIRS][k] += (double)a->pairs[k];
-			sum[EXPOSED][k] += (double)a->exposed[k] * per_alloc_s;
-			sum[FREES][k] += (double)a->frees[k];
-			sum[LOOKED][k] += (double)a->looked[k];
-			sum[SAME][k] += (double)a->same[k];
-			sum[LOOKED_AT][k] += (double)a->looked_at[k];
+			sum[PAIRS][k] += a->pairs[k];
+			sum[EXPOSED][k] += a->exposed[k] * per_alloc_s;
+			sum[FREES][k] += a->frees[k];
+			sum[LOOKED][k] += a->looked[k];
+			sum[SAME][k] += a->same[k];
+			sum[LOOKED_AT][k] += a->looked_at[k];
 		}
 	}
 }

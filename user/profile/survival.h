@@ -45,18 +45,19 @@ int survival__age_class(double age_s);
 double survival__class_end(int class);
 
 /* What was seen of blocks, by their age, in bytes (of sampled blocks, weighted by 1/p). Times are
- * counted in calls that allocate, which are a window's clock (profile/windowed.h). */
+ * counted in calls that allocate, which are a window's clock (profile/windowed.h). Windows add to
+ * these sums for days. A float would stop growing at 2^24 times what each window adds. */
 struct survival_ages {
 	/* In the window of a block's birth. watched: bytes, times the calls while they lived.
 	 * ended: bytes that ended. */
-	float watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
+	double watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 	/* In later windows. pairs: pairs of a block and a window. exposed: these pairs, times the
 	 * window's calls that allocate. frees: pairs with a free at the block's address. */
-	float pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
+	double pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
 	/* Contents. looked: bytes of all blocks that were due to be compared. same: bytes of those
 	 * that were found unchanged. */
-	float looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
-	float looked_at[SURVIVAL_CLASSES]; /* sum of age times bytes, of compared blocks */
+	double looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
+	double looked_at[SURVIVAL_CLASSES]; /* sum of age times bytes, of compared blocks */
 };
 
 enum survival_evidence {

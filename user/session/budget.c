@@ -239,21 +239,6 @@ static double restore_interval(void *ctx, struct paced *p, double factor)
 
 /* --- what windows have brought --- */
 
-/* Reads the tables once for all windows that are over. */
-static void harvest(void *ctx, struct paced **processes, size_t n)
-{
-	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
-	bool failed = !targets;
-
-	priority__calm(); /* the harvest may take long */
-
-	for (size_t i = 0; i < n && targets; i++)
-		targets[i] = processes[i]->owner;
-	failed = failed || books__harvest(ctx, targets, n);
-	for (size_t i = 0; i < n && failed; i++)
-		processes[i]->failed++;
-}
-
 static void pass_over(void *ctx, struct paced *p)
 {
 	p->failed += books__pass_over(ctx, p->owner) != 0;
@@ -302,9 +287,9 @@ static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_
 		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
-/* Notes the totals where a window begins or ends. The kernel updates totals of CPU time only at
- * ticks. So the CPU time that threads use between the window's beginning and its end is measured
- * separately. */
+/* Notes the totals where a window begins or ends, or where a part of it ends (NET_CLOCK_NONE). The
+ * kernel updates totals of CPU time only at ticks. So the CPU time that threads use from the
+ * window's beginning on is measured separately. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
 	struct target *t = p->owner;
@@ -317,11 +302,31 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 		t->budget.begin_cpu_ns = cpu;
 		t->budget.begin_lent_ns = t->lent_ns;
 		run_time__begin(&t->budget.run);
-	} else if (!run_time__end(&t->budget.run, &ran_ns)) {
+	} else if (!(edge == NET_CLOCK_ENDS ? run_time__end(&t->budget.run, &ran_ns)
+					    : run_time__read(&t->budget.run, &ran_ns))) {
 		cpu = t->budget.begin_cpu_ns + (double)ran_ns +
 		      (double)(t->lent_ns - t->budget.begin_lent_ns);
 	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
+}
+
+/* Reads the tables once for all windows that are over, and for parts of windows. */
+static void harvest(void *ctx, struct paced **processes, size_t n)
+{
+	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
+	bool failed = !targets;
+
+	priority__calm(); /* the harvest may take long */
+
+	for (size_t i = 0; i < n && targets; i++) {
+		targets[i] = processes[i]->owner;
+		if (processes[i]->windows.open && !processes[i]->closing &&
+		    !processes[i]->settling) /* its clock must reach to the end of this part */
+			note_edge(ctx, processes[i], NET_CLOCK_NONE);
+	}
+	failed = failed || books__harvest(ctx, targets, n);
+	for (size_t i = 0; i < n && failed; i++)
+		processes[i]->failed++;
 }
 
 static uint64_t calls(void *ctx, struct paced *p)

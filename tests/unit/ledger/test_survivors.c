@@ -143,7 +143,7 @@ static const struct survivors_stack *stack_of(struct fixture *f, uint64_t stack)
 		double sum_ = 0;                                                                   \
 		for (int g_ = 0; g_ < WINDOWED_GROUPS; g_++)                                       \
 			for (int k_ = 0; k_ < SURVIVAL_CLASSES; k_++)                              \
-				sum_ += (double)(stack)->groups[g_].field[k_];                     \
+				sum_ += (stack)->groups[g_].field[k_];                             \
 		sum_;                                                                              \
 	})
 
@@ -166,7 +166,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	/* three blocks are watched for all 100 calls of the window; the fourth is watched for 10 of
 	 * its 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
-	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
+	assert_true(stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* no block at this address is followed */
 	end(&f);
 }
@@ -233,10 +233,78 @@ static void test_frees_at_addresses(void **state)
 	assert_true(total(stack, pairs) == 8 * SIZE);
 	assert_true(total(stack, frees) == 2 * SIZE);
 	assert_true(total(stack, exposed) == 8 * SIZE * 100);
-	assert_true((double)stack->groups[0].pairs[survival__age_class(10.02)] == 4 * SIZE);
+	assert_true(stack->groups[0].pairs[survival__age_class(10.02)] == 4 * SIZE);
 	/* both blocks are known to be dead, and are not read any more */
 	look(&f, 31 * S);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
+	end(&f);
+}
+
+/* What windows add to a sum may be little beside the sum: a gigabyte and some small blocks. */
+static void test_little_is_added(void **state)
+{
+	const struct survivors_window w = {
+		.start_ns = 10 * S, .end_ns = 10 * S + 40 * MS, .interval = 1, .allocs = 100};
+	const double large = 1 << 30;
+	struct abi_live live[5];
+	uint64_t addrs[5];
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	for (size_t i = 0; i < 5; i++) {
+		addrs[i] = FIRST + i * SIZE;
+		live[i] = block_of(10 * S + 1, 1);
+	}
+	live[0].size = 1 << 30;
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, 5, read_memory, NULL), 0);
+	harvest(&f);
+	window(&f, 20 * S, 0, 0, 1);
+	look(&f, 21 * S);
+	assert_true(total(stack_of(&f, 1), pairs) == large + 4 * SIZE);
+	assert_true(total(stack_of(&f, 1), same) == large + 4 * SIZE);
+	assert_true(total(stack_of(&f, 1), looked) == large + 4 * SIZE);
+	end(&f);
+}
+
+/* A long window is harvested in parts. Each part counts its own calls and frees, and blocks that
+ * were born in the parts before it. */
+static void test_parts_of_a_window(void **state)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1), late = block_of(20 * S + 1, 2);
+	struct survivors_window w = {
+		.start_ns = 20 * S, .end_ns = 25 * S, .interval = 1, .allocs = 100};
+	uint64_t addr = FIRST + 8 * SIZE;
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 4, 1);
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, &addr, &late, 1, read_memory, NULL),
+			 0);
+	tell(&f, 0, &first, 21 * S, END_FREED);
+	harvest(&f);
+	assert_true(total(stack_of(&f, 2), pairs) == 0);
+	w.start_ns = 25 * S;
+	w.end_ns = 30 * S;
+	w.allocs = 50;
+	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, &addr, &late, 1, read_memory, NULL),
+			 0);
+	tell(&f, 8, &late, 26 * S, END_FREED);
+	harvest(&f);
+	assert_int_equal(f.s.n_windows, 2);
+	assert_true(total(stack_of(&f, 1), pairs) == 8 * SIZE);
+	assert_true(total(stack_of(&f, 1), exposed) == 4 * SIZE * (100 + 50));
+	assert_true(total(stack_of(&f, 1), frees) == SIZE);
+	assert_true(total(stack_of(&f, 2), pairs) == SIZE);
+	assert_true(total(stack_of(&f, 2), exposed) == SIZE * 50);
+	assert_true(total(stack_of(&f, 2), frees) == SIZE);
+	/* in the middle of the first part blocks are 12.5 s old, and in that of the second 17.5 */
+	assert_true(stack_of(&f, 1)->groups[0].pairs[survival__age_class(12.5)] == 4 * SIZE);
+	assert_true(stack_of(&f, 1)->groups[0].pairs[survival__age_class(17.5)] == 4 * SIZE);
+	/* before its end the freed block was watched for the first part only */
+	assert_true(stack_of(&f, 1)->witness.ended[survival__age_class(12.5)] == 1);
+	assert_true(stack_of(&f, 1)->witness.ended[survival__age_class(17.5)] == 0);
 	end(&f);
 }
 
@@ -340,18 +408,18 @@ static void test_freed_and_looks_the_same(void **state)
 	window(&f, 20 * S, 4, 4, 1);
 	look(&f, 20 * S + 500 * MS);
 	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
-	assert_true((double)stack_of(&f, 1)->missed[class] > 0.9);
+	assert_true(stack_of(&f, 1)->missed[class] > 0.9);
 	/* At other ages contents missed nothing. At 1 s blocks 0 to 3 had changed. At 5 s no
 	 * contents were compared. */
-	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
-	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
+	assert_true(stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
+	assert_true(stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
 	/* At that rate six frees would be seen at blocks 4 to 7 in this window, but none is. So
 	 * contents missed nothing. */
 	meet(&f, 20 * S + 600 * MS, 0, 0, 1);
 	f.s.windows[f.s.n_windows - 1].end_ns += 20 * MS;
 	harvest(&f);
 	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
-	assert_true((double)stack_of(&f, 1)->missed[class] == 0);
+	assert_true(stack_of(&f, 1)->missed[class] == 0);
 	end(&f);
 }
 
@@ -372,8 +440,8 @@ static void test_ends_once(void **state)
 		harvest(&f);
 	}
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		ended += (double)stack_of(&f, 1)->witness.ended[k];
-		kept_s += (double)stack_of(&f, 1)->witness.kept_s[k];
+		ended += stack_of(&f, 1)->witness.ended[k];
+		kept_s += stack_of(&f, 1)->witness.kept_s[k];
 	}
 	assert_true(ended == 1);
 	/* block 1 in four windows of 40 ms, block 0 in the first of them */
@@ -418,7 +486,7 @@ static void test_freed_by_the_wall_clock(void **state)
 	f.s.looked_ns = last;
 	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
 	assert_true(stack_of(&f, 1)->witness.freed > 0);
-	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] < 0.05);
+	assert_true(stack_of(&f, 1)->missed[survival__age_class(1)] < 0.05);
 	end(&f);
 }
 
@@ -441,11 +509,11 @@ static void test_few_samples_count_for_less(void **state)
 	window(&f, 20 * S, 1, 20, 1);
 	look(&f, 21 * S);
 	assert_true(stack_of(&f, 1)->born[0].bytes > 60000);
-	counted = (double)stack_of(&f, 1)->groups[0].looked[survival__age_class(11)];
+	counted = stack_of(&f, 1)->groups[0].looked[survival__age_class(11)];
 	assert_true(fabs(counted / stack_of(&f, 1)->born[0].bytes - 1.0 / 9) < 0.001);
-	assert_true(fabs((double)stack_of(&f, 1)->groups[0].pairs[survival__age_class(10.02)] -
-			 counted) < 1e-3 * counted);
-	counted = (double)stack_of(&f, 1)->groups[1].looked[survival__age_class(1)];
+	assert_true(fabs(stack_of(&f, 1)->groups[0].pairs[survival__age_class(10.02)] - counted) <
+		    1e-3 * counted);
+	counted = stack_of(&f, 1)->groups[1].looked[survival__age_class(1)];
 	assert_true(counted == 20 * SIZE); /* each block was a sample */
 	end(&f);
 }
@@ -567,8 +635,8 @@ static void test_stretch(void **state)
 	/* one block is left; a stretch of n = 11 samples has the weight n / (n + 8) */
 	part = SIZE * windowed_born__trust(&stack->born[0]);
 	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
-	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
-	assert_true(fabs((double)stack->cohort->same[survival__age_class(10)] - part) < 1e-3);
+	assert_true(fabs(stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
+	assert_true(fabs(stack->cohort->same[survival__age_class(10)] - part) < 1e-3);
 	/* In a second stretch this block still lives, which adds nothing to `born`. Then the block
 	 * ends. */
 	assert_true(stack->born[0].held_bytes == SIZE && stack->born[0].lost_bytes == 0);
@@ -661,6 +729,8 @@ int main(void)
 		cmocka_unit_test(test_small_blocks),
 		cmocka_unit_test(test_death_just_behind_a_window),
 		cmocka_unit_test(test_frees_at_addresses),
+		cmocka_unit_test(test_little_is_added),
+		cmocka_unit_test(test_parts_of_a_window),
 		cmocka_unit_test(test_address_is_shared),
 		cmocka_unit_test(test_contents),
 		cmocka_unit_test(test_not_filled_in),

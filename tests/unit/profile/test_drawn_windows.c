@@ -61,10 +61,10 @@ static void watch(struct survival_ages *ages, const struct life *l, double weigh
 		double from = k ? survival__class_end(k - 1) : 0,
 		       to = fmin(survival__class_end(k), for_s);
 
-		ages->watched[k] += (float)(weight * fmax(to - from, 0) * CALLS / l->window_s);
+		ages->watched[k] += weight * fmax(to - from, 0) * CALLS / l->window_s;
 	}
 	if (ends)
-		ages->ended[survival__age_class(for_s)] += (float)weight;
+		ages->ended[survival__age_class(for_s)] += weight;
 }
 
 /* Is the address of a block that ended at end_s freed in the window? late: the time from the end of
@@ -89,14 +89,14 @@ static void look_later(struct drawn *d, const struct life *l, int born, double w
 		double age = d->windows[i].begin_s - at_s;
 		int k = survival__age_class(age);
 
-		ages->pairs[k] += (float)weight;
-		ages->exposed[k] += (float)weight * CALLS;
+		ages->pairs[k] += weight;
+		ages->exposed[k] += weight * CALLS;
 		if (isfinite(l->s) && frees_address(l, &d->windows[i], at_s + l->s, reused, late))
-			ages->frees[k] += (float)weight;
-		ages->looked[k] += (float)weight;
-		ages->looked_at[k] += (float)(weight * age);
+			ages->frees[k] += weight;
+		ages->looked[k] += weight;
+		ages->looked_at[k] += weight * age;
 		if (age < fmin(l->s, l->written_s))
-			ages->same[k] += (float)weight;
+			ages->same[k] += weight;
 	}
 }
 

@@ -26,9 +26,9 @@ static double middle_of(int class)
 static void add_frees(struct survival_ages *ages, double rate)
 {
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
-		ages->pairs[k] = 1e6f;
-		ages->exposed[k] = (float)(1e6 * WINDOW_S / PER_ALLOC_S);
-		ages->frees[k] = (float)(1e6 * -expm1(-rate * WINDOW_S));
+		ages->pairs[k] = 1e6;
+		ages->exposed[k] = 1e6 * WINDOW_S / PER_ALLOC_S;
+		ages->frees[k] = 1e6 * -expm1(-rate * WINDOW_S);
 	}
 }
 
@@ -37,9 +37,9 @@ static void add_contents(struct survival_ages *ages, double rate, double alike)
 	for (int k = 30; survival__class_end(k) <= RUN_S; k++) {
 		double s = exp(-rate * middle_of(k));
 
-		ages->looked[k] = 1e6f;
-		ages->same[k] = (float)(1e6 * (s + (1 - s) * alike));
-		ages->looked_at[k] = (float)(1e6 * middle_of(k));
+		ages->looked[k] = 1e6;
+		ages->same[k] = 1e6 * (s + (1 - s) * alike);
+		ages->looked_at[k] = 1e6 * middle_of(k);
 	}
 }
 
@@ -110,8 +110,8 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 
 	(void)state;
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
-		ages.watched[k] = (float)(1e6 / PER_ALLOC_S);
-		ages.ended[k] = (float)(RATE * 1e6);
+		ages.watched[k] = 1e6 / PER_ALLOC_S;
+		ages.ended[k] = RATE * 1e6;
 	}
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
@@ -210,9 +210,9 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 	for (int k = 0; survival__class_end(k) < 0.3; k++)
 		ages.pairs[k] = ages.exposed[k] = ages.frees[k] = 0;
 	for (int k = 20; survival__class_end(k) < 0.3; k++) {
-		ages.pairs[k] = 1e2f;
-		ages.exposed[k] = (float)(1e2 * WINDOW_S / PER_ALLOC_S);
-		ages.frees[k] = 1e2f;
+		ages.pairs[k] = 1e2;
+		ages.exposed[k] = 1e2 * WINDOW_S / PER_ALLOC_S;
+		ages.frees[k] = 1e2;
 	}
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1e6, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.05);
@@ -229,17 +229,17 @@ static void dead_addresses_say_nothing_of_the_young(void **state)
 
 	(void)state;
 	for (int k = 0; survival__class_end(k) < 0.01; k++) {
-		ages.watched[k] = (float)(1e8 / PER_ALLOC_S);
-		ages.ended[k] = (float)(40 * 1e8);
+		ages.watched[k] = 1e8 / PER_ALLOC_S;
+		ages.ended[k] = 40 * 1e8;
 	}
 	for (int k = 0; survival__class_end(k) < RUN_S; k++) {
 		double pairs = survival__class_end(k) < 0.1 ? 0
 			       : survival__class_end(k) < 1 ? 1e5
 							    : 1e9;
 
-		ages.pairs[k] = (float)pairs;
-		ages.exposed[k] = (float)(pairs * WINDOW_S / PER_ALLOC_S);
-		ages.frees[k] = (float)(pairs / 1e4);
+		ages.pairs[k] = pairs;
+		ages.exposed[k] = pairs * WINDOW_S / PER_ALLOC_S;
+		ages.frees[k] = pairs / 1e4;
 	}
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_true(survival__at(&s, 0.5) < 0.05);
@@ -285,18 +285,16 @@ static void few_frees_leave_a_doubt(void **state)
 		int young = survival__age_class(0.01), old = survival__age_class(2);
 
 		for (int k = 0; k <= young; k++) /* no block ends in the window of its birth */
-			ages.watched[k] =
-				(float)(20 * sample * survival__class_end(k) / PER_ALLOC_S);
+			ages.watched[k] = 20 * sample * survival__class_end(k) / PER_ALLOC_S;
 		for (int k = young + 1; k <= old; k++)
-			ages.looked_at[k] = (float)(20 * sample * middle_of(k));
+			ages.looked_at[k] = 20 * sample * middle_of(k);
 		for (int k = survival__age_class(1); k <= old; k++)
-			ages.looked[k] = (float)(20 * sample);
+			ages.looked[k] = 20 * sample;
 		/* the youngest age of later windows has no free, by chance */
-		ages.pairs[old - 2] = ages.pairs[old] =
-			(float)(cases[i].seconds / WINDOW_S / 2 * sample);
+		ages.pairs[old - 2] = ages.pairs[old] = cases[i].seconds / WINDOW_S / 2 * sample;
 		ages.exposed[old - 2] = ages.exposed[old] =
-			(float)(cases[i].seconds / 2 * sample / PER_ALLOC_S);
-		ages.frees[old] = (float)(cases[i].frees * sample);
+			cases[i].seconds / 2 * sample / PER_ALLOC_S;
+		ages.frees[old] = cases[i].frees * sample;
 		solve(&ages, 1, ALL, &terms, &s);
 		assert_int_equal(s.by, cases[i].by);
 		assert_int_equal(s.doubtful, cases[i].doubtful);
@@ -320,10 +318,10 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 
 	(void)state;
 	for (int k = 0; k <= young; k++)
-		ages.watched[k] = (float)(1e6 * survival__class_end(k) / PER_ALLOC_S);
+		ages.watched[k] = 1e6 * survival__class_end(k) / PER_ALLOC_S;
 	for (int k = old; k < old + 6; k++) {
-		ages.looked[k] = 1e6f;
-		ages.looked_at[k] = (float)(1e6 * middle_of(k));
+		ages.looked[k] = 1e6;
+		ages.looked_at[k] = 1e6 * middle_of(k);
 	}
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
@@ -331,9 +329,9 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 	assert_true(survival__area(&s, RUN_S) - s.area_error < 0.3);
 	assert_true(survival__area(&s, RUN_S) + s.area_error > 0.6);
 	for (int k = young; k < old; k++) { /* now windows see these ages; half the blocks live */
-		ages.looked[k] = 1e6f;
-		ages.same[k] = 5e5f;
-		ages.looked_at[k] = (float)(1e6 * middle_of(k));
+		ages.looked[k] = 1e6;
+		ages.same[k] = 5e5;
+		ages.looked_at[k] = 1e6 * middle_of(k);
 	}
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_true(s.area_error == 0);
@@ -411,8 +409,8 @@ static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 		for (int k = 20; k <= last; k++) {
 			double seconds = times * survival__class_end(k) / watched;
 
-			ages.pairs[k] = 1e4f;
-			ages.exposed[k] = (float)(128 * seconds / PER_ALLOC_S);
+			ages.pairs[k] = 1e4;
+			ages.exposed[k] = 128 * seconds / PER_ALLOC_S;
 		}
 		solve_both(&ages, &terms, &s);
 		assert_true(isinf(survival__half_life(&s)));
@@ -433,11 +431,10 @@ static void few_ends_of_the_young_may_be_chance(void **state)
 
 	(void)state;
 	for (int k = 0; survival__class_end(k) < 0.001; k++)
-		ages.watched[k] =
-			(float)(0.02 * 128 / PER_ALLOC_S); /* a third of a second in all */
+		ages.watched[k] = 0.02 * 128 / PER_ALLOC_S; /* a third of a second in all */
 	for (int k = 24; survival__class_end(k) < 10; k++) {
-		ages.pairs[k] = 1e4f;
-		ages.exposed[k] = (float)(0.3 * 128 / PER_ALLOC_S);
+		ages.pairs[k] = 1e4;
+		ages.exposed[k] = 0.3 * 128 / PER_ALLOC_S;
 		ages.frees[k] = survival__class_end(k) < 1 ? 0 : 3 * 128;
 	}
 	solve_both(&ages, &terms, &s);

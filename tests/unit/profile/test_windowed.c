@@ -494,8 +494,8 @@ static void test_work_outside_of_stretches(void **state)
 						      .allocs = 1e4};
 		born[i] = (struct windowed_born){
 			.window = i, .samples = 1000, .bytes = 10e6, .objects = 1e4};
-		ages->watched[survival__age_class(1e-3)] += 10e6F;
-		ages->ended[survival__age_class(1e-3)] += 10e6F;
+		ages->watched[survival__age_class(1e-3)] += 10e6;
+		ages->ended[survival__age_class(1e-3)] += 10e6;
 	}
 	r = estimate_stack(&run, &stack);
 	assert_near(r.alloc_bytes, 100e6 * 40, 0.02 * 100e6 * 40);
@@ -604,8 +604,8 @@ static void test_changed_contents_leave_a_doubt(void **state)
 		for (int g = 0; g < WINDOWED_GROUPS; g++)
 			for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 				s.groups[g].same[k] = 0;
-				s.groups[g].pairs[k] *= little ? 1e-5f : 1;
-				s.groups[g].exposed[k] *= little ? 1e-5f : 1;
+				s.groups[g].pairs[k] *= little ? 1e-5 : 1;
+				s.groups[g].exposed[k] *= little ? 1e-5 : 1;
 			}
 		r = estimate(&s);
 		assert_true(r.live_bytes + error_of(&r) > RATE * RUN_S);

@@ -86,10 +86,9 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 
 				if (from >= age)
 					break;
-				a->watched[c] +=
-					(float)(part * survives(l, (from + to) / 2 * slowed) *
-						(to - from) * w->allocs / LENGTH);
-				a->ended[c] += (float)(part * (before - survives(l, to * slowed)));
+				a->watched[c] += part * survives(l, (from + to) / 2 * slowed) *
+						 (to - from) * w->allocs / LENGTH;
+				a->ended[c] += part * (before - survives(l, to * slowed));
 				before = survives(l, to * slowed);
 			}
 		}
@@ -104,14 +103,13 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 			       share = -expm1(-rate * LENGTH) * noise(i + j);
 			int c = survival__age_class(age);
 
-			a->pairs[c] += (float)left;
-			a->exposed[c] += (float)(left * w->allocs);
+			a->pairs[c] += left;
+			a->exposed[c] += left * w->allocs;
 			/* no frees at the addresses of blocks that stay */
-			a->frees[c] += (float)((left - bytes * l->stays) * share);
-			a->looked[c] += (float)bytes;
-			a->looked_at[c] += (float)(bytes * age);
-			a->same[c] += (float)(bytes *
-					      (survives(l, age) + (1 - survives(l, age)) * alike));
+			a->frees[c] += (left - bytes * l->stays) * share;
+			a->looked[c] += bytes;
+			a->looked_at[c] += bytes * age;
+			a->same[c] += bytes * (survives(l, age) + (1 - survives(l, age)) * alike);
 		}
 		w->net_blocks = s->net_blocks * LENGTH * noise(i);
 	}
