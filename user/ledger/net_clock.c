@@ -120,6 +120,15 @@ int net_clock__rest(struct net_clock *c, uint64_t wall_ns)
 			      c->cost_ns + last->cost_s / NS, last->work, NET_CLOCK_NONE);
 }
 
+void net_clock__forget_edges(struct net_clock *c, uint64_t from_ns, uint64_t to_ns)
+{
+	for (size_t i = SEARCH_FIRST(k, c->n, c->at[k].wall_ns >= from_ns);
+	     i < c->n && c->at[i].wall_ns <= to_ns; i++) {
+		c->n_free += c->at[i].keep;
+		c->at[i].keep = c->at[i].window = false;
+	}
+}
+
 static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)
 {
 	size_t later = SEARCH_FIRST(i, c->n, c->at[i].wall_ns > wall_ns);

@@ -98,6 +98,9 @@ int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, dou
  * -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
+/* Makes the edges of windows between two moments plain points, which may be removed. */
+void net_clock__forget_edges(struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
+
 /* Estimates F from all points so far. From then on, all net time is computed with this F. In a long
  * run, only some calls make a new estimate. */
 void net_clock__learn(struct net_clock *clock);

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "capture/snapshot.h"
+#include "ledger/old_windows.h"
 
 static void forget_block(void *ctx, uint64_t addr)
 {
@@ -160,6 +161,8 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
+	if (!rc)
+		rc = old_windows__drop(&b->survivors, &b->clock, &b->reallocs);
 	note_calls(b, t); /* if the window goes on, its next part begins here */
 	return rc;
 }

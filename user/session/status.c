@@ -21,7 +21,7 @@ static double allocated(const struct target *t)
 {
 	const struct survivors *s = &t->budget.survivors;
 	const struct net_clock *clock = &t->budget.clock;
-	double seen = 0;
+	double seen = s->dropped_s;
 
 	for (size_t i = 0; i < s->n_windows; i++)
 		seen += net_clock__at(clock, s->windows[i].end_ns) -

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A process that is watched for so long that old windows must be dropped. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/vector.h"
+#include "ledger/old_windows.h"
+
+#define S	1000000000ULL
+#define MS	1000000ULL
+#define WINDOWS 30000ULL /* one a second, of 40 ms each */
+#define BEGIN	(100 * S)
+#define APART	33 /* every 33rd window allocates a block, which stays */
+#define FIRST	0x10000ULL
+#define STRETCH 660 /* this window is a stretch of continuous tracing */
+
+static bool forgotten[WINDOWS / APART + 1];
+
+static void forget(void *ctx, uint64_t addr)
+{
+	(void)ctx;
+	forgotten[addr - FIRST] = true;
+}
+
+static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
+{
+	(void)ctx;
+	(void)reads;
+	(void)n;
+	return -ESRCH;
+}
+
+struct fixture {
+	struct survivors s;
+	struct net_clock clock; /* half as fast as the wall clock */
+	struct reallocs reallocs;
+};
+
+static uint64_t start_of(uint64_t number)
+{
+	return BEGIN + number * S;
+}
+
+/* Notes an edge of a window, a little late. */
+static void note_edge(struct fixture *f, uint64_t ns, enum net_clock_edge edge)
+{
+	ns += 3000;
+	assert_int_equal(net_clock__add(&f->clock, ns, (double)ns / 2, 0, NAN, edge), 0);
+}
+
+/* The size of the block that is born in the window tells the window's number. */
+static uint32_t size_of(uint64_t number)
+{
+	return (uint32_t)number + 1;
+}
+
+static void add_window(struct fixture *f, uint64_t number)
+{
+	const struct survivors_window w = {.start_ns = start_of(number),
+					   .end_ns = start_of(number) + 40 * MS,
+					   .interval = 1,
+					   .allocs = 100,
+					   .continuous = number == STRETCH};
+	const struct abi_live live = {.size = size_of(number),
+				      .interval = 1,
+				      .birth_ns = w.start_ns + 1,
+				      .stack = {1, 1},
+				      .tid = 1};
+	const uint64_t addr = FIRST + number / APART;
+	bool allocates = number % APART == 0;
+	struct realloc_record *record;
+
+	note_edge(f, w.start_ns, NET_CLOCK_BEGINS);
+	note_edge(f, w.end_ns, NET_CLOCK_ENDS);
+	assert_int_equal(
+		survivors__meet(&f->s, &w, w.end_ns, &addr, &live, allocates, read_nothing, NULL),
+		0);
+	if (!allocates)
+		return;
+	assert_int_equal(survivors__harvest(&f->s, &f->clock), 0);
+	f->s.stacks[0].born[f->s.stacks[0].n_born - 1].lost_bytes = 1;
+	assert_int_equal(
+		VECTOR_RESERVE(f->reallocs.records, f->reallocs.room, f->reallocs.n_records + 1),
+		0);
+	record = &f->reallocs.records[f->reallocs.n_records++];
+	*record = (struct realloc_record){.start_ns = w.start_ns, .end_ns = w.end_ns};
+}
+
+static void watch(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	memset(forgotten, 0, sizeof(forgotten));
+	survivors__init(&f->s, (const uint64_t[2]){11, 13});
+	f->s.forget = forget;
+	for (uint64_t i = 0; i < WINDOWS; i++) {
+		add_window(f, i);
+		assert_int_equal(old_windows__drop(&f->s, &f->clock, &f->reallocs), 0);
+		assert_true(f->s.n_windows <= OLD_WINDOWS_MAX);
+	}
+}
+
+static void end(struct fixture *f)
+{
+	survivors__free(&f->s);
+	net_clock__free(&f->clock);
+	reallocs__free(&f->reallocs);
+}
+
+/* Returns the index of the window with that number, or -1. */
+static long find(const struct fixture *f, uint64_t number)
+{
+	for (size_t i = 0; i < f->s.n_windows; i++)
+		if (f->s.windows[i].start_ns == start_of(number))
+			return (long)i;
+	return -1;
+}
+
+static void test_windows_are_kept_evenly(void **state)
+{
+	size_t by_part[4] = {}, kept = 0;
+	struct fixture f;
+
+	(void)state;
+	watch(&f);
+	assert_true(f.s.n_windows > OLD_WINDOWS_MAX / 2);
+	for (uint64_t i = 0; i < WINDOWS; i++) {
+		long at = find(&f, i);
+
+		if (at < 0) {
+			assert_true(i + OLD_WINDOWS_MAX / 2 < WINDOWS && i >= WINDOWED_GROUPS);
+			continue;
+		}
+		assert_int_equal(at, kept++);
+		assert_int_equal((uint64_t)at % WINDOWED_GROUPS, i % WINDOWED_GROUPS);
+		by_part[i * 4 / WINDOWS]++;
+	}
+	assert_true(find(&f, STRETCH) >= 0);
+	/* the first three quarters of the run have equally many windows, except that the stretch
+	 * keeps its neighbours */
+	assert_true(by_part[0] > 5 * WINDOWED_GROUPS);
+	assert_in_range(by_part[1] + WINDOWED_GROUPS, by_part[0] - 2 * WINDOWED_GROUPS,
+			by_part[0] + 2 * WINDOWED_GROUPS);
+	assert_in_range(by_part[2] + WINDOWED_GROUPS, by_part[0] - 2 * WINDOWED_GROUPS,
+			by_part[0] + 2 * WINDOWED_GROUPS);
+	end(&f);
+}
+
+static void test_what_was_born_goes_with_its_window(void **state)
+{
+	const struct survivors_stack *stack;
+	size_t n = 0, n_forgotten = 0;
+	struct fixture f;
+
+	(void)state;
+	watch(&f);
+	stack = &f.s.stacks[0];
+	for (uint64_t i = 0; i < WINDOWS; i += APART) {
+		long at = find(&f, i);
+		bool recorded = false;
+
+		for (size_t k = 0; k < f.reallocs.n_records; k++)
+			recorded |= f.reallocs.records[k].start_ns == start_of(i);
+		assert_int_equal(recorded, at >= 0);
+		if (i == STRETCH) /* what is born in a stretch is counted by stacks */
+			continue;
+		if (at >= 0) {
+			while (stack->born[n].window != (uint32_t)at)
+				assert_true(++n < stack->n_born);
+			assert_true(stack->born[n].bytes == (double)size_of(i));
+			assert_true(stack->looked[n] == 0);
+		}
+		/* the stretch showed that the blocks before it had ended */
+		assert_int_equal(forgotten[i / APART], at < 0 && i > STRETCH);
+		n_forgotten += forgotten[i / APART];
+	}
+	assert_true(n_forgotten > WINDOWS / APART / 2);
+	assert_int_equal(f.s.n_blocks + n_forgotten, (WINDOWS - STRETCH) / APART + 1);
+	for (size_t i = 0; i < f.s.n_blocks; i++)
+		assert_true(f.s.blocks[i].live.birth_ns ==
+			    f.s.windows[f.s.blocks[i].window].start_ns + 1);
+	end(&f);
+}
+
+/* Sums over the whole run stay the same. */
+static void test_sums_stay(void **state)
+{
+	double lost = 0, seconds = 0, pairs = 0;
+	size_t edges = 0;
+	struct fixture f;
+
+	(void)state;
+	watch(&f);
+	for (size_t i = 0; i < f.s.stacks[0].n_born; i++)
+		lost += f.s.stacks[0].born[i].lost_bytes;
+	assert_true(lost == WINDOWS / APART + 1);
+	for (size_t i = 0; i < f.s.n_windows; i++)
+		seconds += net_clock__at(&f.clock, f.s.windows[i].end_ns) -
+			   net_clock__at(&f.clock, f.s.windows[i].start_ns);
+	assert_true(fabs(seconds + f.s.dropped_s - WINDOWS * 0.02) < 1e-3 * WINDOWS * 0.02);
+	for (size_t i = 0; i < f.clock.n; i++)
+		edges += f.clock.at[i].keep;
+	assert_in_range(edges, 2 * f.s.n_windows, 2 * f.s.n_windows + 2);
+	assert_true(f.clock.n <= edges + NET_CLOCK_MAX);
+	/* what was seen of the lives of blocks is kept: the blocks of each window in later ones */
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		for (int k = 0; k < SURVIVAL_CLASSES; k++)
+			pairs += f.s.stacks[0].groups[g].pairs[k];
+	assert_true(pairs > 0);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_windows_are_kept_evenly),
+		cmocka_unit_test(test_what_was_born_goes_with_its_window),
+		cmocka_unit_test(test_sums_stay),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

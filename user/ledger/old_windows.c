@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ledger/old_windows.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/search.h"
+#include "ledger/internal.h"
+
+#define DROPPED	  UINT32_MAX
+#define MOST_KEPT (OLD_WINDOWS_MAX / 4 * 3)
+#define RECENT	  (OLD_WINDOWS_MAX / 2)
+
+/* Windows are dropped in runs of WINDOWED_GROUPS. So a window's index and its number always have
+ * the same remainder, which is its group. */
+static uint64_t run_of(const struct survivors_window *w)
+{
+	return w->number / WINDOWED_GROUPS;
+}
+
+/* Sets ret[i] to the new index of window i, or to DROPPED. Returns how many windows are kept. */
+static size_t choose(const struct survivors *s, uint64_t stride, uint32_t *ret)
+{
+	uint32_t kept = 0;
+
+	for (size_t i = 0; i < s->n_windows; i += WINDOWED_GROUPS) {
+		size_t end = i + WINDOWED_GROUPS;
+		bool keep = end + RECENT > s->n_windows || run_of(&s->windows[i]) % stride == 0;
+
+		for (size_t k = i; k < end; k++)
+			keep |= s->windows[k].continuous;
+		for (size_t k = i; k < end; k++)
+			ret[k] = keep ? kept++ : DROPPED;
+	}
+	return kept;
+}
+
+static uint64_t middle(uint64_t from, uint64_t to)
+{
+	return from + (to - from) / 2;
+}
+
+/* Drops what the stack allocated in windows that are dropped. If such a window saw bytes of earlier
+ * stretches end, the next window that is kept has seen it. */
+static void drop_births(struct survivors_stack *stack, const uint32_t *index)
+{
+	double lost = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stack->n_born; i++) {
+		struct windowed_born *to = &stack->born[kept];
+
+		lost += stack->born[i].lost_bytes;
+		if (index[stack->born[i].window] == DROPPED)
+			continue;
+		*to = stack->born[i];
+		to->window = index[to->window];
+		to->lost_bytes = lost;
+		lost = 0;
+		stack->looked[kept++] = stack->looked[i];
+	}
+	if (kept)
+		stack->born[kept - 1].lost_bytes += lost;
+	stack->n_born = kept;
+}
+
+/* Lets go the blocks that were born in windows that are dropped. 0 or -ENOMEM. */
+static int drop_blocks(struct survivors *s, const uint32_t *index)
+{
+	for (size_t i = 0; i < s->n_blocks; i++)
+		s->blocks[i].let_go |= index[s->blocks[i].window] == DROPPED;
+	return survivors__let_go_marked(s);
+}
+
+static void drop_records(struct reallocs *c, const struct survivors *s, const uint32_t *index)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n_records; i++) {
+		size_t later = SEARCH_FIRST(k, s->n_windows,
+					    s->windows[k].start_ns > c->records[i].start_ns);
+
+		if (!later || index[later - 1] != DROPPED)
+			c->records[kept++] = c->records[i];
+	}
+	c->n_records = kept;
+}
+
+/* Drops the windows' edges from the clock. An edge may be some microseconds off its window, so it
+ * is looked for up to the middle of the gaps around it. The last window is never dropped. */
+static void drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
+{
+	for (size_t i = 0; i + 1 < s->n_windows; i++) {
+		const struct survivors_window *w = &s->windows[i];
+
+		if (index[i] != DROPPED)
+			continue;
+		s->dropped_s += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
+		net_clock__forget_edges(clock, i ? middle(w[-1].end_ns, w->start_ns) : 0,
+					middle(w->end_ns, w[1].start_ns));
+	}
+}
+
+int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reallocs *reallocs)
+{
+	_cleanup_free_ uint32_t *index = NULL;
+	size_t kept = 0;
+
+	if (s->n_windows < OLD_WINDOWS_MAX || s->n_windows % WINDOWED_GROUPS)
+		return 0;
+	index = calloc(s->n_windows, sizeof(*index));
+	if (!index)
+		return -ENOMEM;
+	s->stride = s->stride ? s->stride : 1;
+	for (size_t n = choose(s, s->stride, index), next; n > MOST_KEPT; n = next) {
+		next = choose(s, 2 * s->stride, index);
+		if (next == n) /* too many stretches */
+			break;
+		s->stride *= 2;
+	}
+	if (drop_blocks(s, index))
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_blocks; i++)
+		s->blocks[i].window = index[s->blocks[i].window];
+	for (size_t i = 0; i < s->n_stacks; i++)
+		drop_births(&s->stacks[i], index);
+	drop_records(reallocs, s, index);
+	drop_edges(s, index, clock);
+	for (size_t i = 0; i < s->n_windows; i++)
+		if (index[i] != DROPPED)
+			s->windows[kept++] = s->windows[i];
+	s->n_windows = kept;
+	return 0;
+}
