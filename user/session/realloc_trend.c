@@ -27,11 +27,18 @@ static struct realloc_slices *slices_of(const struct build *b, const struct proc
 	return slices;
 }
 
-/* Returns the beginning of the middle half of the time from the first window to the last.
- * *ret_step: length of one of the SERIES_SEGMENTS slices of this half. */
-static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
+/* Returns when the present program's first window began. */
+static uint64_t first_start(const struct survivors *e, const struct windowed_run *run)
 {
-	uint64_t first_ns = e->windows[0].start_ns;
+	return e->windows[run->n_before].start_ns;
+}
+
+/* Returns the beginning of the middle half of the time from the present program's first window to
+ * its last. *ret_step: length of one of the SERIES_SEGMENTS slices of this half. */
+static uint64_t middle(const struct survivors *e, const struct windowed_run *windows,
+		       uint64_t *ret_step)
+{
+	uint64_t first_ns = first_start(e, windows);
 	uint64_t run = e->windows[e->n_windows - 1].end_ns - first_ns;
 
 	*ret_step = run / 2 / SERIES_SEGMENTS;
@@ -49,11 +56,11 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 /* Returns, for each site, the share of its vectors' growth that is still held; NULL: out of
  * memory. */
 static double *held_shares(const struct build *b, const struct process_sites *sites,
-			   const struct realloc_slices *slices)
+			   const struct windowed_run *run, const struct realloc_slices *slices)
 {
 	const struct survivors *e = &b->target->budget.survivors;
 	double *shares = calloc(sites->n + 1, sizeof(*shares));
-	uint64_t step, from = middle(e, &step);
+	uint64_t step, from = middle(e, run, &step);
 
 	if (!shares)
 		return NULL;
@@ -88,11 +95,12 @@ static double scale_of(const struct windowed_run *run)
 /* Estimates the growth of one site's vectors, from slices of the middle half of the run.
  * ask_process() corrects it later. k: the factor that turns bytes per second of windows into bytes
  * per second of the run. false: too little was seen. */
-static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
-			    double held, double k, struct growth *ret)
+static bool estimate_growth(const struct survivors *e, const struct windowed_run *run,
+			    const struct realloc_slices *slices, double held, double k,
+			    struct growth *ret)
 {
 	struct growth_segment segments[SERIES_SEGMENTS];
-	uint64_t step, from = middle(e, &step);
+	uint64_t step, from = middle(e, run, &step);
 	double samples = 0, grown = 0;
 	size_t n = 0;
 
@@ -143,28 +151,27 @@ int realloc_trend__new(const struct build *b, const struct process_sites *sites,
 	const struct survivors *e = &b->target->budget.survivors;
 	uint64_t step, from;
 	_cleanup_free_ struct realloc_slices *slices = NULL;
-	double seen = survivors__exposure(e, 0, UINT64_MAX);
-	double wall = (double)(b->end_ns - b->begin_ns) * NS;
-	double k;
+	double seen, k;
 
 	*ret = (struct realloc_trend){.scale = scale_of(run)};
-	if (!e->n_windows)
+	if (run->n_before == e->n_windows) /* the present program has none */
 		return 0;
-	from = middle(e, &step);
+	from = middle(e, run, &step);
 	slices = slices_of(b, sites, from, step);
-	ret->held = slices ? held_shares(b, sites, slices) : NULL;
+	ret->held = slices ? held_shares(b, sites, run, slices) : NULL;
 	ret->of = calloc(sites->n + 1, sizeof(*ret->of));
 	if (!ret->held || !ret->of) {
 		realloc_trend__clear(ret);
 		return -ENOMEM;
 	}
-	k = seen > 0 && wall > 0 ? ret->scale * seen / wall : 1;
+	seen = survivors__exposure(e, first_start(e, run), UINT64_MAX);
+	k = seen > 0 && run->wall_s > 0 ? ret->scale * seen / run->wall_s : 1;
 	for (size_t i = 0; i < sites->n; i++) {
 		struct realloc_growth *of = &ret->of[i];
 
 		of->by_clock = 1;
 		of->known = slices[i].known && sites->site_of[i] != NO_SITE &&
-			    estimate_growth(e, &slices[i], ret->held[i], k, &of->growth);
+			    estimate_growth(e, run, &slices[i], ret->held[i], k, &of->growth);
 		if (!of->known)
 			continue;
 		ask_process(run, anon, &of->growth, &of->by_clock);

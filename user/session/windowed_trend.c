@@ -308,7 +308,8 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	p->growth.blocks_high = optional__of(process.blocks_high);
 	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] =
-			(double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
+			(double)((b->end_ns - program_begin_ns(b)) >> (PROFILE_SURVIVAL_AGES - i)) *
+			NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
 		size_t number, first, n;

@@ -39,7 +39,8 @@ static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 	return 0;
 }
 
-static void begin(struct fixture *f)
+/* n_before: so many windows are of another program, before an exec */
+static void begin_after(struct fixture *f, uint64_t n_before)
 {
 	const struct snapshot_sites table = {&key, &f->site, 1};
 	struct budget *budget = &f->target.budget;
@@ -53,6 +54,8 @@ static void begin(struct fixture *f)
 							.allocs = 100,
 							.interval = 1024};
 
+		if (i == n_before)
+			reallocs__exec(&budget->reallocs);
 		/* each realloc is sampled, with its size and the bytes that it adds */
 		for (int k = 0; k < 10; k++) {
 			f->site.alloc_samples++;
@@ -67,17 +70,20 @@ static void begin(struct fixture *f)
 		assert_int_equal(reallocs__harvest(&budget->reallocs, window.start_ns,
 						   window.end_ns, &table),
 				 0);
-		f->windows[i] = (struct windowed_window){.begin_s = (double)i,
-							 .end_s = (double)i + WINDOW_NET,
-							 .interval_bytes = 1024,
-							 .wall_s = WINDOW_NS * 1e-9,
-							 .allocs = 100};
+		f->windows[i] = (struct windowed_window){.interval_bytes = 1024};
+		if (i < n_before)
+			continue;
+		f->windows[i].begin_s = (double)(i - n_before);
+		f->windows[i].end_s = f->windows[i].begin_s + WINDOW_NET;
+		f->windows[i].wall_s = WINDOW_NS * 1e-9;
+		f->windows[i].allocs = 100;
 	}
 	f->run = (struct windowed_run){.windows = f->windows,
 				       .n_windows = RUN_S,
-				       .quarter_s = RUN_S / 4.0,
-				       .end_s = RUN_S,
-				       .wall_s = RUN_S,
+				       .n_before = n_before,
+				       .quarter_s = (double)(RUN_S - n_before) / 4.0,
+				       .end_s = (double)(RUN_S - n_before),
+				       .wall_s = (double)(RUN_S - n_before),
 				       .hidden = WINDOW_NS * 1e-9 / WINDOW_NET};
 	f->build = (struct build){.target = &f->target, .begin_ns = S, .end_ns = (1 + RUN_S) * S};
 	f->profile = profile__new();
@@ -87,6 +93,11 @@ static void begin(struct fixture *f)
 		0);
 	f->sites = (struct process_sites){
 		.keys = &key, .sites = &f->site, .n = 1, .site_of = &f->site_of};
+}
+
+static void begin(struct fixture *f)
+{
+	begin_after(f, 0);
 }
 
 static void end(struct fixture *f)
@@ -165,12 +176,28 @@ static void it_is_within_the_heap(void **state)
 	end(&f);
 }
 
+/* The time before an exec does not count: it has no records of the present program's reallocs. */
+static void what_grows_after_an_exec(void **state)
+{
+	const struct profile_site *site;
+	struct growth all;
+	struct fixture f;
+
+	(void)state;
+	begin_after(&f, RUN_S / 2);
+	site = told(&f, BY_WORK, &all);
+	near(site->growth.bytes_per_s, BY_WORK);
+	near(site->live.bytes, RUN_S / 2 * BY_WORK);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_the_wall_clock_makes_grow),
 		cmocka_unit_test(what_work_makes_grow),
 		cmocka_unit_test(it_is_within_the_heap),
+		cmocka_unit_test(what_grows_after_an_exec),
 	};
 
 	return cmocka_run_group_tests_name("realloc_trend", tests, NULL, NULL);
