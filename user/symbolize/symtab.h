@@ -54,7 +54,9 @@ size_t symtab__bytes(const struct symtab *symtab);
 
 /* Makes a readable name from a linker's name. C++ (Itanium) and Rust (legacy and v0) names are
  * demangled. The result has template arguments, but no parameter lists and not Rust's hash suffix.
- * Other names stay as they are. Returns a new string or NULL (out of memory). */
+ * Other names stay as they are. So do names that take too long: a hostile name may take years. Only
+ * one thread may call this function. It uses SIGVTALRM. Returns a new string or NULL (out of
+ * memory). */
 char *demangle(const char *name);
 
 /* For tests. in_child is called in the sealed child before it reads anything. */

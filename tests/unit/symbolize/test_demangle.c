@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -141,6 +142,94 @@ static void test_exponential_output(void **state)
 	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
 }
 
+static double cpu_s(void)
+{
+	return (double)clock() / CLOCKS_PER_SEC;
+}
+
+static void repeat(char *text, const char *part, int n)
+{
+	while (n--)
+		strcat(text, part);
+}
+
+/* The demangler reads the arguments of each T_ twice, because T_ follows a conversion operator. */
+static void endless_conversion(char *text)
+{
+	strcpy(text, "_ZN1Acv");
+	repeat(text, "T_I", 60);
+	strcat(text, "i");
+	repeat(text, "E", 60);
+	strcat(text, "Ev");
+}
+
+/* Names that would take years, although they have little output. The two of Rust have a binder of
+ * 62^9 lifetimes in the path of an impl, which is not printed. */
+static void test_endless_work(void **state)
+{
+	char text[1024];
+	double begin_s = cpu_s();
+
+	(void)state;
+	alarm(60); /* ends this test if a name does not come back */
+	endless_conversion(text);
+	assert_demangles(text, text);
+
+	/* A search for a pack walks through both parts of each pointer to a member. Each part is a
+	 * substitution of the previous pointer. */
+	strcpy(text, "_Z1fIDp");
+	repeat(text, "M", 36);
+	strcat(text, "MiiS0_S1_S2_S3_S4_S5_S6_S7_S8_S9_SA_SB_SC_SD_SE_SF_SG_SH_SI_SJ_SK_SL_SM_SN_"
+		     "SO_SP_SQ_SR_SS_ST_SU_SV_SW_SX_SY_SZ_Evv");
+	assert_demangles(text, text);
+
+	strcpy(text, "_RNvMIC1aFGzzzzzzzzz_EuEu1f");
+	assert_demangles(text, text);
+	strcpy(text, "_RNvMIC1aFGzzzzzzzzz_EuEuu3f_a"); /* with punycode */
+	assert_demangles(text, text);
+
+	assert_true(cpu_s() - begin_s < 1);
+	assert_demangles("_ZN3foo3barEi", "foo::bar");
+	alarm(0);
+}
+
+/* In sound names: binders, punycode, and the letters of a binder within a crate's disambiguator.
+ * The last two are from the tests of rustc-demangle. */
+static void test_like_endless(void **state)
+{
+	(void)state;
+	assert_demangles("_RNvMIC1aFG_EuEu1f", "<()>::f");
+	assert_demangles("_RNvNtCs1xDGV85I1S7_12rustc_traits7codegen1f",
+			 "rustc_traits::codegen::f");
+	assert_demangles("_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+			 "utf8_idents::"
+			 "\xe1\x83\xa1\xe1\x83\x90\xe1\x83\xad\xe1\x83\x9b\xe1\x83\x94\xe1"
+			 "\x83\x9a\xe1\x83\x90\xe1\x83\x93_\xe1\x83\x92\xe1\x83\x94\xe1\x83"
+			 "\x9b\xe1\x83\xa0\xe1\x83\x98\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x98_"
+			 "\xe1\x83\xa1\xe1\x83\x90\xe1\x83\x93\xe1\x83\x98\xe1\x83\x9a\xe1"
+			 "\x83\x98");
+	assert_demangles("_RMC0INtC8arrayvec8ArrayVechKj7b_E", "<arrayvec::ArrayVec<u8, 123>>");
+}
+
+/* A thousand names that would take years take two seconds together. After that, no name is
+ * demangled for a while. So this must be the last test. */
+static void test_many_endless(void **state)
+{
+	char text[1024];
+	double begin_s = cpu_s();
+
+	(void)state;
+	alarm(60);
+	endless_conversion(text);
+	for (int i = 0; i < 1000; i++)
+		assert_demangles(text, text);
+	assert_true(cpu_s() - begin_s < 4);
+	assert_demangles("_Z3foov", "_Z3foov");
+	usleep(1500000);
+	assert_demangles("_Z3foov", "foo");
+	alarm(0);
+}
+
 static void test_deep_recursion(void **state)
 {
 	char *text = malloc(4000), *name;
@@ -206,6 +295,9 @@ int main(void)
 		cmocka_unit_test(test_exponential_output),
 		cmocka_unit_test(test_deep_recursion),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_endless_work),
+		cmocka_unit_test(test_like_endless),
+		cmocka_unit_test(test_many_endless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
