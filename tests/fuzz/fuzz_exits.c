@@ -44,7 +44,7 @@ static struct elf_image *wrap(const uint8_t *code, size_t size)
 	struct elf_image *image;
 
 	require(write(fd, code, size) == (ssize_t)size);
-	require(!elf_image__open(fd, "input", &image, NULL));
+	require(!elf_image__open(fd, "input", NULL, &image, NULL));
 	close(fd);
 	return image;
 }
@@ -114,7 +114,7 @@ static void check_file(const uint8_t *data, size_t size)
 	struct unwind_table *table = NULL;
 	struct functions functions = {0};
 
-	if (!elf_image__open(fd, "input", &functions.image, NULL) &&
+	if (!elf_image__open(fd, "input", NULL, &functions.image, NULL) &&
 	    !unwind_table__build(functions.image, 0, &table, NULL)) {
 		functions.table = table;
 		elf_image__each_function(functions.image, check_function, &functions);

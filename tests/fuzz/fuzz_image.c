@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct error err = {0};
 	int fd = fuzz_file(data, size), ret;
 
-	ret = elf_image__open(fd, "input", &image, &err);
+	ret = elf_image__open(fd, "input", NULL, &image, &err);
 	require(ret <= 0 && err.code == ret && !err.text[0] == !ret);
 	if (!ret) {
 		look(image, size);

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pymalloc found;
 	int rc;
 
-	if (elf_image__open(fd, "input", &image, NULL)) {
+	if (elf_image__open(fd, "input", NULL, &image, NULL)) {
 		close(fd);
 		return 0;
 	}

@@ -16,6 +16,8 @@
 #include "elf/unwind.h"
 
 #define MAX_KEPT_BYTES (8u << 20)
+#define LIBC_MARK      "gnu_get_libc_version" /* only glibc has it */
+#define PHP_MODULE     "sapi_module"
 
 struct alloc_files {
 	struct alloc_names names;
@@ -101,7 +103,7 @@ static bool is_family(const struct alloc_family *f, const struct elf_image *imag
 	for (size_t i = 0; i < ALLOC_MAX_MARKERS && f->markers[i]; i++)
 		if (!elf_image__find_function(image, f->markers[i], &symbol))
 			return f->home != HOME_PLACE ||
-			       (symbol.dynamic && !exports(image, "gnu_get_libc_version"));
+			       (symbol.dynamic && !exports(image, LIBC_MARK));
 	return false;
 }
 
@@ -147,7 +149,7 @@ static void begin_request_pool(struct alloc_reader *r)
 
 	r->part->endless = !r->how.pools;
 	r->part->slow = !r->how.pools && !r->how.copies;
-	if (!elf_image__find_object(r->image, "sapi_module", &symbol))
+	if (!elf_image__find_object(r->image, PHP_MODULE, &symbol))
 		r->file->sapi = symbol.vaddr;
 	alloc_reader__note_shift(r);
 }
@@ -228,6 +230,37 @@ static int note_symbol(const struct elf_symbol *symbol, void *ctx)
 	return 0;
 }
 
+/* The symbols that this file, alloc_reader.c, alloc_markers.c and alloc_pools.c ask for. */
+struct wanted {
+	const struct alloc_names *names;
+	const struct alloc_extra *const *extra;
+	size_t n_extra;
+};
+
+static bool is_wanted(const char *name, const void *ctx)
+{
+	const struct wanted *wanted = ctx;
+	size_t len = strcspn(name, ".");
+	char whole[64];
+
+	if (alloc_names__find(wanted->names, name) != SIZE_MAX)
+		return true;
+	if (len < sizeof(whole) && name[len]) { /* a part of a function: palloc.part.0 */
+		memcpy(whole, name, len);
+		whole[len] = '\0';
+		if (alloc_names__find(wanted->names, whole) != SIZE_MAX)
+			return true;
+	}
+	for (size_t i = 0; i < wanted->n_extra; i++)
+		if (!strcmp(wanted->extra[i]->symbol, name))
+			return true;
+	for (const struct alloc_family *f = alloc_families; f->name; f++)
+		for (size_t i = 0; i < ALLOC_MAX_MARKERS && f->markers[i]; i++)
+			if (!strcmp(f->markers[i], name))
+				return true;
+	return !strcmp(name, LIBC_MARK) || !strcmp(name, PHP_MODULE);
+}
+
 /* Reads what the file behind fd offers. *ret is newly allocated, or &nothing. 0 or negative
  * errno. */
 static int read_file(const struct alloc_files *files, int fd, const char *path, bool shared,
@@ -237,12 +270,13 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_(cleanup_file) struct alloc_file *file = NULL;
 	_cleanup_free_ struct alloc_reader *r = NULL;
+	const struct wanted wanted = {&files->names, extra, n_extra};
 	bool any = false;
 	const char *soname;
 	int rc;
 
 	*ret = &nothing;
-	rc = elf_image__open(fd, path, &image, NULL);
+	rc = elf_image__open(fd, path, &(struct elf_wanted){is_wanted, &wanted}, &image, NULL);
 	if (rc)
 		return rc == -ENOMEM ? error__set(err, rc, "out of memory") : 0;
 	/* The dynamic linker of older glibc exports a malloc, which only serves the linker's own

@@ -18,6 +18,8 @@
 #include "elf/image.h"
 #include "proc/link_map.h"
 
+#define LIBC_MARK "gnu_get_libc_version" /* only glibc has it */
+
 static const struct {
 	const char *name;
 	enum abi_region_kind kind;
@@ -87,17 +89,27 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
+static bool is_wanted(const char *name, const void *ctx)
+{
+	(void)ctx;
+	for (size_t i = 0; i < REGION_FUNCTIONS; i++)
+		if (!strcmp(name, functions[i].name))
+			return true;
+	return !strcmp(name, LIBC_MARK);
+}
+
 /* Examines one file. 1: the search ends, because the file is the C library, or shows that the calls
  * can be seen only at the system calls; 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
+	const struct elf_wanted wanted = {is_wanted, NULL};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol symbol;
 	const char *soname, *patched;
 
-	if (fd < 0 || elf_image__open(fd, entry->path, &image, NULL))
+	if (fd < 0 || elf_image__open(fd, entry->path, &wanted, &image, NULL))
 		return 0;
 	if (elf_image__is_go(image)) {
 		say_why(s, "Go's run-time makes the calls itself");
@@ -108,7 +120,7 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	soname = elf_image__soname(image);
 	if (soname && !strncmp(soname, "ld-linux", 8))
 		return 0;
-	if (elf_image__find_function(image, "gnu_get_libc_version", &symbol)) {
+	if (elf_image__find_function(image, LIBC_MARK, &symbol)) {
 		say_why(s, "the C library is not glibc, whose functions see all calls");
 		return 1;
 	}

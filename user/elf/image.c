@@ -136,8 +136,8 @@ static int read_segments(struct elf_image *image, const struct elf_headers *head
 	return err;
 }
 
-static int open_image(int fd, const char *name, bool with_symbols, struct elf_image **ret_image,
-		      struct error *err)
+static int open_image(int fd, const char *name, bool with_symbols, const struct elf_wanted *wanted,
+		      struct elf_image **ret_image, struct error *err)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_headers headers;
@@ -166,7 +166,7 @@ static int open_image(int fd, const char *name, bool with_symbols, struct elf_im
 	if (!ret && image->n_segments == 0)
 		return error__set(err, -ENOEXEC, "%s has no sound program headers", name);
 	if (!ret && with_symbols)
-		ret = elf_image__read_symbols(image, &headers);
+		ret = elf_image__read_symbols(image, &headers, wanted);
 	if (ret)
 		return error__set(err, ret, "out of memory reading %s", name);
 
@@ -175,14 +175,15 @@ static int open_image(int fd, const char *name, bool with_symbols, struct elf_im
 	return 0;
 }
 
-int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err)
+int elf_image__open(int fd, const char *name, const struct elf_wanted *wanted,
+		    struct elf_image **ret_image, struct error *err)
 {
-	return open_image(fd, name, true, ret_image, err);
+	return open_image(fd, name, true, wanted, ret_image, err);
 }
 
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err)
 {
-	return open_image(fd, name, false, ret_image, err);
+	return open_image(fd, name, false, NULL, ret_image, err);
 }
 
 void elf_image__close_file(struct elf_image *image)

@@ -30,10 +30,26 @@ struct elf_symbol {
 	bool dynamic;  /* from .dynsym; false: from .symtab */
 };
 
+/* Which symbols the caller will ask for. fn is called with the names of all symbols, without
+ * versions: is the name wanted? */
+struct elf_wanted {
+	bool (*fn)(const char *name, const void *ctx);
+	const void *ctx;
+};
+
+/* For struct elf_wanted: is the name among `names`, an array of pointers that ends with NULL? */
+bool elf_wanted__is_listed(const char *name, const void *names);
+
+/* A symbol with a longer name is left out. */
+#define ELF_MAX_NAME_BYTES 2048
+
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Accepts only 64-bit
- * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Returns 0; -ENOEXEC when the
- * file is something else or broken, with the reason in err; -ENOMEM; any error of reading. */
-int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
+ * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Of the symbols, only the
+ * wanted ones are kept (NULL: all), and at most 4 MiB of each table. Of a table, only the first 5
+ * million symbols are read. Returns 0; -ENOEXEC when the file is something else or broken, with the
+ * reason in err; -ENOMEM; any error of reading. */
+int elf_image__open(int fd, const char *name, const struct elf_wanted *wanted,
+		    struct elf_image **ret_image, struct error *err);
 /* Like elf_image__open(), but without symbols, which need most of the time and memory. */
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 

@@ -185,7 +185,6 @@ static int search_slot(const struct elf_image *image, const struct relocations *
 		       uint64_t slot, uint64_t *ret_vaddr)
 {
 	for (size_t i = 0; i + sizeof(Elf64_Rela) <= table->size; i += sizeof(Elf64_Rela)) {
-		const Elf64_Sym *symbol;
 		Elf64_Rela rela;
 
 		memcpy(&rela, table->bytes + i, sizeof(rela));
@@ -197,13 +196,8 @@ static int search_slot(const struct elf_image *image, const struct relocations *
 		}
 		if ((ELF64_R_TYPE(rela.r_info) != R_X86_64_JUMP_SLOT &&
 		     ELF64_R_TYPE(rela.r_info) != R_X86_64_GLOB_DAT) ||
-		    ELF64_R_SYM(rela.r_info) >= image->dynsym.n)
+		    !elf_image__dynamic_function(image, ELF64_R_SYM(rela.r_info), ret_vaddr))
 			return -ENOENT;
-		symbol = &image->dynsym.symbols[ELF64_R_SYM(rela.r_info)];
-		if (!symbol_table__is_function(&image->dynsym, symbol) ||
-		    ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-			return -ENOENT;
-		*ret_vaddr = symbol->st_value;
 		return 0;
 	}
 	return -ENOENT;

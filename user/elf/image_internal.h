@@ -16,13 +16,20 @@ struct segment {		   /* PT_LOAD */
 	bool executable;
 };
 
+/* A defined function or variable that the caller wants. */
+struct kept_symbol {
+	uint32_t name; /* where the name begins in the table's names */
+	bool hidden;   /* not the default version of its name */
+	uint8_t type, bind;
+	uint64_t vaddr, size;
+};
+
 struct symbol_table {
-	Elf64_Sym *symbols;
+	struct kept_symbol *symbols;
 	size_t n;
-	char *strings;
-	size_t strings_size;  /* bytes up to and including the last NUL */
-	Elf64_Half *versions; /* one for each symbol, or NULL */
-	uint8_t *cut_hidden;  /* bit i: a hidden version was cut off at strings[i]; or NULL */
+	char *names; /* of the kept symbols, without versions, each ended by a NUL */
+	size_t names_bytes, names_room;
+	uint64_t off, n_in_file; /* all symbols of the table, in the file */
 };
 
 struct elf_image {
@@ -61,11 +68,14 @@ const struct segment *elf_image__segment_at(const struct elf_image *image, uint6
 
 /* --- image_symbols.c --- */
 
-/* Reads both symbol tables; an unsound one stays empty. 0 or -ENOMEM. */
-int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers);
+/* Reads the wanted symbols (NULL: all) of both symbol tables; an unsound table stays empty. 0 or
+ * -ENOMEM. */
+int elf_image__read_symbols(struct elf_image *image, const struct elf_headers *headers,
+			    const struct elf_wanted *wanted);
 void elf_image__free_symbols(struct elf_image *image);
 
-/* Is the symbol a function that this file defines, with a name? */
-bool symbol_table__is_function(const struct symbol_table *table, const Elf64_Sym *symbol);
+/* Finds the vaddr of symbol i of .dynsym, wanted or not. False: the symbol is not a function
+ * (STT_FUNC) that this file defines. */
+bool elf_image__dynamic_function(const struct elf_image *image, uint64_t i, uint64_t *ret_vaddr);
 
 #endif

@@ -112,11 +112,18 @@ void python_files__free(struct python_files *files)
 
 static int read_file(int fd, const struct map_entry *entry, struct python_file *file)
 {
+	static const char *const names[] = {"_PyEval_EvalFrameDefault",
+					    "_PyRuntime",
+					    "PyCode_Type",
+					    "Py_Version",
+					    "PyFrame_Type",
+					    NULL};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_symbol eval, runtime, type, version = {}, frame = {};
 	const struct python_layout *layout = NULL;
 	uint64_t vaddr;
-	int rc = elf_image__open(fd, entry->path, &image, NULL);
+	int rc = elf_image__open(fd, entry->path, &wanted, &image, NULL);
 
 	if (rc)
 		return rc == -ENOMEM ? rc : 0;

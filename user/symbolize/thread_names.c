@@ -152,12 +152,14 @@ static int add_program(struct thread_names *names, struct variables_file **ret)
 static uint64_t read_member(int fd)
 {
 	static const char name[] = "_thread_db_link_map_l_tls_offset";
+	static const char *const names[] = {name, NULL};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_symbol symbol;
 	uint32_t words[3]; /* bits, elements, offset */
 	uint64_t off;
 
-	if (elf_image__open(fd, "libc", &image, NULL) ||
+	if (elf_image__open(fd, "libc", &wanted, &image, NULL) ||
 	    elf_image__find_object(image, name, &symbol) ||
 	    elf_image__vaddr_to_off(image, symbol.vaddr, &off) ||
 	    io__pread(fd, words, sizeof(words), off) != sizeof(words))

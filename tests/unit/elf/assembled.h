@@ -46,7 +46,7 @@ static struct elf_image *assemble(const char *common, const char *options)
 	shell_run(dir, "gcc -nostdlib %s %s x.S -o x", common, options);
 	snprintf(path, sizeof(path), "%s/x", dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
+	assert_int_equal(elf_image__open(fd, path, NULL, &image, NULL), 0);
 	return image;
 }
 

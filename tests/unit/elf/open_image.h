@@ -10,7 +10,7 @@ static inline struct elf_image *open_image(int fd)
 	struct elf_image *image = NULL;
 	struct error err = {0};
 
-	if (elf_image__open(fd, "test", &image, &err) != 0)
+	if (elf_image__open(fd, "test", NULL, &image, &err) != 0)
 		fail_msg("%s", err.text);
 	return image;
 }

@@ -66,7 +66,7 @@ static int open_self(void **state)
 	struct elf_symbol symbol;
 
 	(void)state;
-	if (elf_image__open(fd, "self", &image, NULL) ||
+	if (elf_image__open(fd, "self", NULL, &image, NULL) ||
 	    unwind_table__build(image, 0, &table, NULL) ||
 	    elf_image__find_function(image, "plain", &symbol))
 		return -1;
@@ -192,7 +192,7 @@ static void real_operators_new(void **state)
 
 		if (fd < 0)
 			continue;
-		assert_int_equal(elf_image__open(fd, files[i], &file, NULL), 0);
+		assert_int_equal(elf_image__open(fd, files[i], NULL, &file, NULL), 0);
 		assert_int_equal(unwind_table__build(file, 0, &rows, NULL), 0);
 		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
 			struct elf_symbol symbol;

@@ -38,7 +38,7 @@ static int open_self(void **state)
 	struct elf_symbol symbol;
 
 	(void)state;
-	if (elf_image__open(fd, "self", &image, NULL) ||
+	if (elf_image__open(fd, "self", NULL, &image, NULL) ||
 	    elf_image__find_function(image, "copies", &symbol))
 		return -1;
 	bias = (uintptr_t)copies - symbol.vaddr;

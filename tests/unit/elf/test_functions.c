@@ -18,7 +18,7 @@ static struct elf_image *open_file(const char *path)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct elf_image *image;
 
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
+	assert_int_equal(elf_image__open(fd, path, NULL, &image, NULL), 0);
 	return image;
 }
 

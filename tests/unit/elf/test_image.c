@@ -196,7 +196,7 @@ static void assert_refused(int fd, const char *why)
 	struct elf_image *image = NULL;
 	struct error err = {0};
 
-	assert_int_equal(elf_image__open(fd, "test", &image, &err), -ENOEXEC);
+	assert_int_equal(elf_image__open(fd, "test", NULL, &image, &err), -ENOEXEC);
 	assert_null(image);
 	assert_int_equal(err.code, -ENOEXEC);
 	assert_non_null(strstr(err.text, why));

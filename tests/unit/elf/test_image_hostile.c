@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ static bool exercise(int fd, bool scan)
 	uint64_t vaddrs[4];
 	int ret;
 
-	ret = elf_image__open(fd, "test", &image, &err);
+	ret = elf_image__open(fd, "test", NULL, &image, &err);
 	if (ret) {
 		assert_true(ret == -ENOEXEC);
 		assert_true(err.text[0] != '\0');
@@ -227,13 +228,63 @@ static void test_many_symbol_tables(void **state)
 	assert_seconds_since(&start, 10);
 }
 
+static long peak_kib(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_maxrss;
+}
+
+/* A table of symbols of 100 MiB, whose strings take 400 MiB. All symbols are functions with a name
+ * at the end of the strings. */
+static void test_huge_tables(void **state)
+{
+	enum { N = (100 << 20) / sizeof(Elf64_Sym), STRINGS = 400 << 20, AT_ONCE = 1 << 16 };
+	static const char *const names[] = {"wanted", NULL};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_free_ Elf64_Sym *symbols = calloc(AT_ONCE, sizeof(*symbols));
+	_cleanup_close_ int fd = -1;
+	struct crafted file = craft();
+	uint64_t off = 4096, strings_off = off + N * sizeof(*symbols);
+	struct elf_symbol symbol;
+	struct timespec start;
+	size_t n = 0;
+	long before_kib;
+
+	(void)state;
+	file.sections[1].sh_offset = off;
+	file.sections[1].sh_size = N * sizeof(*symbols);
+	file.sections[2].sh_offset = strings_off;
+	file.sections[2].sh_size = STRINGS;
+	fd = store(&file, sizeof(file));
+	assert_non_null(symbols);
+	for (size_t i = 0; i < AT_ONCE; i++)
+		symbols[i] = make_symbol(STRINGS - 7, 0x1000 + i, STB_GLOBAL, STT_FUNC, 1);
+	for (size_t i = 0; i < N; i += AT_ONCE) {
+		size_t bytes = (N - i < AT_ONCE ? N - i : AT_ONCE) * sizeof(*symbols);
+
+		assert_int_equal(pwrite(fd, symbols, bytes, off + i * sizeof(*symbols)), bytes);
+	}
+	assert_int_equal(pwrite(fd, "wanted", 7, strings_off + STRINGS - 7), 7);
+	before_kib = peak_kib();
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	assert_int_equal(elf_image__open(fd, "huge", &wanted, &image, NULL), 0);
+	assert_int_equal(elf_image__find_function(image, "wanted", &symbol), 0);
+	assert_int_equal(symbol.vaddr, 0x1000);
+	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
+	assert_true(n >= 1);
+	assert_seconds_since(&start, 20);
+	assert_true(peak_kib() - before_kib < 96 << 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_truncated_after_open),
-		cmocka_unit_test(test_mutated),
-		cmocka_unit_test(test_many_symbol_tables),
+		cmocka_unit_test(test_truncated),   cmocka_unit_test(test_truncated_after_open),
+		cmocka_unit_test(test_mutated),	    cmocka_unit_test(test_many_symbol_tables),
+		cmocka_unit_test(test_huge_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

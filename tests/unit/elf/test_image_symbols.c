@@ -105,11 +105,81 @@ static void test_lying_tables(void **state)
 	assert_int_equal(functions_of(&file), 0);
 }
 
+/* Strings of 40 MiB, which are read in parts of 16 MiB: names that begin in different parts, one of
+ * them at the end of its part. Only wanted symbols are kept. */
+static void test_large_strings(void **state)
+{
+	static const char *const names[] = {"near", "border", "far", "object", "absent", NULL};
+	static const struct {
+		const char *text;
+		uint32_t at;
+	} texts[] = {
+		{"near@@V1", 1},	{"border@V1", (16 << 20) - 3}, {"far", 33 << 20},
+		{"unwanted", 34 << 20}, {"object", 35 << 20},
+	};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_close_ int fd = -1;
+	struct crafted file = craft();
+	struct elf_symbol symbol;
+	char *longest;
+	size_t n = 0;
+
+	(void)state;
+	file.sections[1].sh_size = 7 * sizeof(Elf64_Sym);
+	file.sections[2].sh_offset = 4096;
+	file.sections[2].sh_size = 40 << 20;
+	file.symbols[1] = make_symbol(texts[2].at, 0x300, STB_LOCAL, STT_FUNC, 1);
+	file.symbols[2] = make_symbol(texts[0].at, 0x100, STB_GLOBAL, STT_FUNC, 1);
+	file.symbols[3] = make_symbol(texts[1].at, 0x200, STB_GLOBAL, STT_FUNC, 1);
+	file.symbols[4] = make_symbol(texts[3].at, 0x400, STB_GLOBAL, STT_FUNC, 1);
+	file.symbols[5] = make_symbol(texts[4].at, 0x500, STB_GLOBAL, STT_OBJECT, 1);
+	file.symbols[6] = make_symbol(36 << 20, 0x600, STB_GLOBAL, STT_FUNC, 1);
+	fd = store(&file, sizeof(file));
+	for (size_t i = 0; i < 5; i++)
+		assert_true(pwrite(fd, texts[i].text, strlen(texts[i].text) + 1,
+				   4096 + texts[i].at) > 0);
+	longest = malloc(ELF_MAX_NAME_BYTES + 1);
+	memset(longest, 'x', ELF_MAX_NAME_BYTES + 1);
+	assert_true(pwrite(fd, longest, ELF_MAX_NAME_BYTES, 4096 + (36 << 20)) > 0);
+	assert_int_equal(ftruncate(fd, 4096 + (40 << 20)), 0);
+
+	assert_int_equal(elf_image__open(fd, "large", &wanted, &image, NULL), 0);
+	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
+	assert_int_equal(n, 3);
+	assert_int_equal(elf_image__find_function(image, "near", &symbol), 0);
+	assert_int_equal(symbol.vaddr, 0x100);
+	assert_int_equal(elf_image__find_function(image, "border", &symbol), 0);
+	assert_int_equal(symbol.vaddr, 0x200);
+	assert_int_equal(elf_image__find_function(image, "far", &symbol), 0);
+	assert_int_equal(symbol.vaddr, 0x300);
+	assert_int_equal(elf_image__find_function(image, "unwanted", &symbol), -ENOENT);
+	assert_int_equal(elf_image__find_object(image, "object", &symbol), 0);
+	assert_int_equal(symbol.vaddr, 0x500);
+	elf_image__free(image);
+
+	/* All symbols: the one with the longest name is among them. */
+	image = open_image(fd);
+	n = 0;
+	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
+	assert_int_equal(n, 5);
+	elf_image__free(image);
+
+	/* A longer name is left out. */
+	assert_true(pwrite(fd, longest, ELF_MAX_NAME_BYTES + 1, 4096 + (36 << 20)) > 0);
+	image = open_image(fd);
+	n = 0;
+	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
+	assert_int_equal(n, 4);
+	free(longest);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_versions_and_ranks),
 		cmocka_unit_test(test_lying_tables),
+		cmocka_unit_test(test_large_strings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

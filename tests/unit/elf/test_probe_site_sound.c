@@ -236,7 +236,7 @@ static void check_file(const char *path)
 
 	if (fd < 0)
 		return;
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
+	assert_int_equal(elf_image__open(fd, path, NULL, &image, NULL), 0);
 	for (size_t i = 0; i < N(names); i++) {
 		_cleanup_free_ uint8_t *code = NULL;
 		struct elf_symbol symbol;

@@ -127,7 +127,7 @@ static void finds_none_without_notes(void **state)
 	shell_run(dir, "objcopy -R .note.stapsdt x bare");
 	snprintf(path, sizeof(path), "%s/bare", dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
+	assert_int_equal(elf_image__open(fd, path, NULL, &image, NULL), 0);
 	assert_int_equal(stapsdt__each(image, "mine", note, &f), 0);
 	assert_int_equal(f.n, 0);
 	elf_image__free(image);

@@ -111,7 +111,7 @@ static void test_truncations(void **state)
 		assert_int_equal(pread(fd, tail, st.st_size - end, end), st.st_size - end);
 		assert_int_equal(ftruncate(fd, end), 0);
 		build_anything(whole);
-		if (elf_image__open(fd, "cut", &again, NULL) == 0) {
+		if (elf_image__open(fd, "cut", NULL, &again, NULL) == 0) {
 			build_anything(again);
 			elf_image__free(again);
 		}
