@@ -194,27 +194,27 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 		return 0;
 	read_exe(task, &exe);
 	fit = fits(task, &exe, &unknown) || child;
+	if (process && selection.dynamic && !selection.follow && !fit) {
+		/* unknown: if user space finds that the program fits, it makes the process a target
+		 * again. Until then its calls must not count to the program that it ran before. */
+		tell(EVENT_EXIT, process, 0, task, &exe, now, false, 0);
+		bpf_task_storage_delete(&processes, leader);
+		process = NULL;
+	}
 	if (process) {
-		if (selection.dynamic && !selection.follow && !fit && !unknown) {
-			tell(EVENT_EXIT, process, 0, task, &exe, now, false, 0);
-			bpf_task_storage_delete(&processes, leader);
-			return 0;
-		}
 		process->exec_ns = now;
 		peak = process_peak(process->id);
 		if (peak)
 			peak_exec(peak);
 		bpf_map_delete_elem(&mappings, &process->id);
 		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid, 0);
-		return 0;
-	}
-	if (unknown && !fit) {
+	} else if (fit) {
+		process = begin_process(leader);
+		if (process)
+			tell(EVENT_NEW, process, 0, task, &exe, now, false, 0);
+	} else if (unknown) {
 		tell(EVENT_UNKNOWN, NULL, 0, task, &exe, now, false, 0);
-		return 0;
 	}
-	process = fit ? begin_process(leader) : NULL;
-	if (process)
-		tell(EVENT_NEW, process, 0, task, &exe, now, false, 0);
 	return 0;
 }
 

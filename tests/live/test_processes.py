@@ -6,13 +6,15 @@ import glob
 import json
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 
-from harness import (MEMTRACE, PROGS, Target, Tracer, end, expect, expect_equal, expect_words,
-                     losses, memtrace, place, read_line, start, test, test_each_kind, wait_until)
+from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
+                     expect_words, losses, memtrace, place, read_line, start, test,
+                     test_each_kind, wait_until)
 
 FAMILY = os.path.join(PROGS, "family")
 
@@ -191,6 +193,37 @@ def processes_by_program_of_a_used_inode():
             profiles, (renamed, again) = trace_selected("--exe", directory + "/w*",
                                                         during=lambda: run_others(later))
             check_selected(profiles, [(renamed, 1100)] + ([(again, 1200)] if again else []), [])
+
+
+@test(beside="wide")
+def processes_by_program_after_exec():
+    """With --exe, a selected process that runs another program stays selected only if this
+    program's file fits, too. memtrace has not seen the files before."""
+    script = 'read go; exec "$0" leak 100000 "$1" 50'
+
+    with place() as directory:
+        shell = shutil.copy("/bin/sh", os.path.join(directory, "wanted_shell"))
+        programs = [shutil.copy(FAMILY, os.path.join(directory, name))
+                    for name in ("other", "wanted")]
+
+        def run_programs():
+            for process in shells:
+                process.stdin.write("go\n")
+                process.stdin.flush()
+
+        with contextlib.ExitStack() as running:
+            shells = [start([shell, "-c", script, program, str(size)])
+                      for program, size in zip(programs, (1000, 1100))]
+            for process in shells:
+                running.callback(end, process)
+            with Tracer("--exe", directory + "/w*", "-i", "1", "--json", "-f", "none") as tracer:
+                run_programs()
+                time.sleep(2.5)
+                profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
+        held = [{by_function(profile, {"keep"}).get("keep", [0])[0]
+                 for profile in profiles if profile["pid"] == process.pid} for process in shells]
+        expect(held[0] and not any(held[0]), "bytes of a program that does not fit:", held[0])
+        expect(any(n >= 3 * 1100 for n in held[1]), "bytes of a program that fits:", held[1])
 
 
 @test(beside="wide")

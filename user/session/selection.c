@@ -49,13 +49,15 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
-/* Makes one process a target. A process that cannot be traced is skipped, because nobody named
- * it. */
+/* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
+ * A target that has just ended by the exec of a program that was not judged yet (exit_ns) may have
+ * the same pid. */
 static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
 {
 	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
+	const struct target *t = targets__find(s, pid);
 
-	if (targets__find(s, pid) || active__is_paused(s, pid) ||
+	if ((t && !t->exit_ns) || active__is_paused(s, pid) ||
 	    capture__add_process(s->capture, pid, &event.process, NULL))
 		return;
 	targets__welcome(s, &event);

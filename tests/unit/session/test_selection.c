@@ -99,6 +99,26 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
+/* Its exec of an unjudged program has ended the target. So far the end is only noted (exit_ns). */
+static void a_target_that_an_exec_ended_is_judged_again(void **state)
+{
+	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
+	struct session *s = session_of(&selection);
+	struct abi_event event = exec_of_this();
+	struct target *t;
+
+	(void)state;
+	t = targets__add(s);
+	assert_non_null(t);
+	t->info.pid = getpid();
+	selection__judge(s, &event);
+	assert_int_equal(s->n_targets, 1); /* it is a target */
+	t->exit_ns = 1;
+	selection__judge(s, &event);
+	assert_int_equal(s->n_targets, 2);
+	end(s);
+}
+
 /* The process executes another program before it is checked. The check of the new program does not
  * apply to the file in the event, so no verdict is stored for this file. The process still becomes
  * a target if the new program matches. */
@@ -135,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_is_judged_by_its_path),
+		cmocka_unit_test(a_target_that_an_exec_ended_is_judged_again),
 		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
 		cmocka_unit_test(comms_are_as_long_as_the_kernels),
 	};
