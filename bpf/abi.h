@@ -53,6 +53,8 @@
 	  "birth or free of a block not recorded for its pair of threads (owner, freer)")          \
 	X(POOLED, "pooled_lost",                                                                   \
 	  "block not recorded as a block of its pool: it seems live after the pool's end")         \
+	X(OUTER_CALLS, "outer_calls_lost",                                                         \
+	  "call not noted that may call another probed function: both may be counted")             \
 	X(REGION_CALLS, "region_calls_lost",                                                       \
 	  "call of mmap, munmap, mremap or brk not recorded: no room for it")
 

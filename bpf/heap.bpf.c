@@ -85,14 +85,13 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 	return cpu;
 }
 
-static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
+static __noinline void note_outer(struct abi_process_cpu *cpu, const struct abi_func *fn,
+				  struct pt_regs *ctx, __u64 size)
 {
-	struct abi_outer_call *outer;
+	struct abi_outer_call *outer = outer_to_note(cpu);
 	struct abi_running *running;
 	__u64 ret = 0;
 
-	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
-				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer)
 		return;
 	/* The return address shows whether the next function is jumped to: a jump leaves the
@@ -423,11 +422,11 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (fn->pooled)
 		count(&cpu->pool_takes, 1);
 	if (fn->outer)
-		note_outer(fn, ctx, size);
+		note_outer(cpu, fn, ctx, size);
 	if (fn->wraps == WRAPS_AWAITED)
-		note_wrap(fn, ctx);
+		note_wrap(cpu, fn, ctx);
 	else if (fn->wraps)
-		note_pool_call(ctx);
+		note_pool_call(cpu, ctx);
 
 	sampled = sample_take(cpu, size, caller.interval);
 	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {

@@ -34,6 +34,18 @@ static __always_inline struct abi_outer_call *last_outer(void)
 	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
 }
 
+/* Returns where a call is noted that may make calls which are not counted. NULL: the kernel had no
+ * memory for this. Then those calls are counted, too. */
+static __always_inline struct abi_outer_call *outer_to_note(struct abi_process_cpu *cpu)
+{
+	struct abi_outer_call *outer = bpf_task_storage_get(
+		&outer_calls, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!outer)
+		lose(cpu, LOST_OUTER_CALLS);
+	return outer;
+}
+
 static __always_inline bool is_near(const struct caller *caller, __u64 sp)
 {
 	return sp <= caller->outer_sp && caller->outer_sp - sp <= INNER_DEPTH;
@@ -114,13 +126,12 @@ static __always_inline bool is_wrapped(struct abi_outer_call *outer, const struc
 	return true;
 }
 
-static __always_inline void note_wrap(const struct abi_func *fn, struct pt_regs *ctx)
+static __always_inline void note_wrap(struct abi_process_cpu *cpu, const struct abi_func *fn,
+				      struct pt_regs *ctx)
 {
-	struct abi_outer_call *outer;
+	struct abi_outer_call *outer = outer_to_note(cpu);
 	__u64 ret;
 
-	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
-				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
 		return;
 	outer->wrap_ret = ret;
@@ -128,13 +139,11 @@ static __always_inline void note_wrap(const struct abi_func *fn, struct pt_regs 
 	outer->wrap_vaddr = fn->vaddr;
 }
 
-static __noinline int note_pool_call(struct pt_regs *ctx)
+static __noinline int note_pool_call(struct abi_process_cpu *cpu, struct pt_regs *ctx)
 {
-	struct abi_outer_call *outer;
+	struct abi_outer_call *outer = outer_to_note(cpu);
 	__u64 ret;
 
-	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
-				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
 		return 0;
 	outer->pool_ret = ret;

@@ -245,7 +245,7 @@ volatile __u32 active __weak;
 __u64 ends_lost __weak;		/* entries for which the ring `ends` had no room */
 __u64 n_pools __weak;		/* pools that have had a sampled block so far */
 __u64 events_lost __weak;	/* entries for which the ring `events` had no room */
-__u64 processes_refused __weak; /* processes to trace for which there was no free row */
+__u64 processes_refused __weak; /* processes to trace for which there was no room */
 __u64 borrowers_changes __weak; /* how often a borrower has begun or ended so far */
 __u64 borrowers_lost __weak;	/* borrowers for which there was no room */
 /* Counts the changes of the data that notes are made from (running.bpf.h). Whoever makes such a

@@ -39,8 +39,10 @@ static __always_inline struct abi_process *begin_process(struct task_struct *lea
 	__u32 id, row;
 
 	process = bpf_task_storage_get(&processes, leader, &empty, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!process)
+	if (!process) {
+		count(&processes_refused, 1);
 		return NULL;
+	}
 	if (bpf_map_pop_elem(&free_processes, &id)) {
 		bpf_task_storage_delete(&processes, leader);
 		count(&processes_refused, 1);
@@ -135,6 +137,8 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 	if (!left)
 		return NULL;
 	process = bpf_task_storage_get(&processes, task, left, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!process) /* from now on nothing of it is seen */
+		count(&processes_refused, 1);
 	bpf_map_delete_elem(&headless, &pid);
 	return process;
 }
@@ -287,14 +291,19 @@ int BPF_PROG(task_exit, struct task_struct *task)
 		process = process_of(task);
 		if (!process || process->borrowed)
 			return 0;
-		bpf_map_update_elem(&headless, &pid, process, BPF_ANY);
+		if (bpf_map_update_elem(&headless, &pid, process, BPF_ANY))
+			count(&processes_refused, 1);
+		if (!task->signal->live.counter) /* meanwhile the other threads have ended, too */
+			bpf_map_delete_elem(&headless, &pid);
 		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false, 0);
 		return 0;
 	}
+	/* even if the process is not traced any more: the next process with this pid must not
+	 * inherit the entry */
+	bpf_map_delete_elem(&headless, &pid);
 	process = process_of(task);
 	if (!process)
 		return 0;
-	bpf_map_delete_elem(&headless, &pid);
 	if (process->borrowed)
 		end_borrower(task);
 	else

@@ -663,6 +663,33 @@ def agent_leaves_alone_without_a_main_thread():
 
 
 @test(beside="wide")
+def agent_leaves_alone_an_exec_by_thread():
+    """The main thread of a process has ended when the process is deactivated. Then another thread
+    executes a program. The process stays deactivated, and can be activated."""
+    with Target("strange", "exec", "--headless") as target, \
+            Agent("--comm", "strange", "--max-overhead", "off", "-i", "1") as agent:
+        pid = target.pid
+
+        def inactive():
+            return {entry["pid"]: entry["why"]
+                    for entry in json.loads(agent.get("/targets")[1])["inactive"]}
+
+        agent.wait_for(pid)
+        target.say("go")
+        wait_until(lambda: is_gone(pid), "the main thread has ended")
+        expect_equal(agent.ask(f"/pid/{pid}/deactivate", "POST")[0], 202, "status")
+        wait_until(lambda: pid in inactive(), "it is inactive")
+        target.say("exec")
+        target.line()
+        before = agent.targets()[pid]["snapshot"]
+        expect_equal(agent.ask(f"/pid/{pid}/activate", "POST")[0], 202, "status")
+        wait_until(lambda: not inactive() and agent.targets()[pid]["active"] and
+                   agent.targets()[pid]["snapshot"] > before, "it is traced again")
+        agent.stop()
+        expect_equal(target.quit(), 0, "status of the target")
+
+
+@test(beside="wide")
 def agent_leaves_alone_what_is_selected():
     """A process that was selected by name can be deactivated and activated, too, also after its
     exec. Probes are in the code of all processes."""

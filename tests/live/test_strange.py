@@ -20,6 +20,11 @@ from test_truth import check_exact
 LIBRARY = os.path.join(PROGS, "library.so")
 
 
+def file_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def check_functions(truth, profile):
     """The functions in the target's truth are exact. Other stacks are libc's own allocations."""
     held = by_function(profile, truth["functions"])
@@ -116,6 +121,24 @@ def strange_exec_by_thread():
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
         else:  # no blocks, except where another tracer has probes
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
+
+
+@test(beside="wide")
+def strange_exec_by_thread_without_a_main_thread():
+    """The main thread has ended before memtrace comes, and another thread executes a program. The
+    process is still the same target."""
+    with Target("strange", "exec", "--headless") as target:
+        target.say("go")
+        wait_until(lambda: ") Z " in file_text(f"/proc/{target.pid}/stat"),
+                   "the main thread's end")
+        with Tracer("--comm", "strange", "--max-overhead", "off", "-i", "1", "--json",
+                    "-f", "none") as tracer:
+            target.say("exec")
+            truth = json.loads(target.line())
+            [profile] = map(json.loads, tracer.stop().out.splitlines())
+        expect_equal(target.quit(), 0, "status of the target")
+    expect_equal((profile["pid"], profile["live_bytes"]),
+                 (target.pid, truth["functions"]["script"]["live_bytes"]), "pid and live bytes")
 
 
 @test(beside="wide")

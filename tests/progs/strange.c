@@ -4,7 +4,8 @@
  * threads		a thousand, in waves; each allocates, keeps some blocks and ends
  * headless		the main thread ends, another one goes on; --early: before "ready";
  *			--busy: both run for some seconds, and allocate as fast as they can
- * exec			a thread that is not the main one executes the program again
+ * exec			a thread that is not the main one executes the program again; --headless: at
+ *			"exec", when the main thread has ended
  * undumpable		only root may read the memory of the process
  * strict, filter	seccomp allows only the system calls that the process needs
  * dlopen LIBRARY N	loads a library that allocates, and unloads it again, N times; after a tenth
@@ -163,18 +164,25 @@ static int headless(bool early, bool busy)
 
 static char **arguments;
 
-NOINLINE static void *before_exec(void *arg)
+NOINLINE static void *before_exec(void *alone)
 {
 	char bytes[24], status[24];
 	char *args[] = {arguments[0], "exec", "--gone", bytes, "--exit", status, NULL};
 
+	for (int i = 0; alone && !main_has_ended(); i++) {
+		if (i == PATIENCE_MS)
+			die("the main thread does not end");
+		usleep(1000);
+	}
+	if (alone && !truth_await("exec"))
+		_exit(2);
 	for (size_t i = 0; i < BEFORE; i++)
 		T_MALLOC(100 + i);
 	snprintf(bytes, sizeof(bytes), "%" PRIu64, truth_functions[0].live_bytes);
 	snprintf(status, sizeof(status), "%d", truth_exit_status);
 	execv(arguments[0], args);
 	die("execv");
-	return arg;
+	return alone;
 }
 
 static int exec_by_thread(int argc, char **argv)
@@ -182,10 +190,14 @@ static int exec_by_thread(int argc, char **argv)
 	pthread_t id;
 
 	if (!truth_flag(argc, argv, "--gone")) {
+		bool alone = truth_flag(argc, argv, "--headless");
+
 		truth_ready();
 		arguments = argv;
-		if (pthread_create(&id, NULL, before_exec, NULL))
+		if (pthread_create(&id, NULL, before_exec, alone ? &id : NULL))
 			die("pthread_create");
+		if (alone)
+			pthread_exit(NULL);
 		for (;;)
 			pause();
 	}

@@ -16,6 +16,7 @@
 #include "capture/internal.h"
 #include "capture/shield.h"
 #include "proc/own.h"
+#include "proc/process.h"
 
 #define DEFAULT_PROCESSES 64
 #define DEFAULT_LIVE	  (1U << 20)
@@ -336,7 +337,7 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 {
 	_cleanup_close_ int pidfd = -1;
 	struct abi_process process = {};
-	uint32_t row;
+	uint32_t row, key = (uint32_t)pid;
 	int rc;
 
 	capture__beat(c);
@@ -359,6 +360,10 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 		if (rc)
 			capture__drop_process(c, process.id);
 	}
+	/* the kernel side does so for a process whose main thread ends from now on */
+	if (!rc && process__living_thread(pid) != pid)
+		bpf_map__update_elem(c->skel->maps.headless, &key, sizeof(key), &process,
+				     sizeof(process), BPF_ANY);
 	if (rc)
 		return error__set(err, rc, "cannot trace pid %d: %s", pid,
 				  rc == -E2BIG ? "too many processes are traced already"
@@ -370,12 +375,15 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 int capture__release_process(struct capture *c, pid_t pid)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-
+	uint32_t key = (uint32_t)pid;
 	int rc;
 
 	if (pidfd < 0)
 		return -errno;
 	rc = bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
+	/* otherwise an exec by another thread than the main one would make it a traced process
+	 * again */
+	bpf_map__delete_elem(c->skel->maps.headless, &key, sizeof(key), 0);
 	/* every CPU looks up anew which process its thread belongs to */
 	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
 	return rc;
@@ -434,6 +442,7 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;
+	uint32_t key = (uint32_t)pid;
 	int rc;
 
 	if (pidfd < 0)
@@ -447,6 +456,8 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 	process.watch = watch < 0 ? process.watch : (uint32_t)watch;
 	rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
 				  sizeof(process), BPF_EXIST);
+	bpf_map__update_elem(c->skel->maps.headless, &key, sizeof(key), &process, sizeof(process),
+			     BPF_EXIST); /* fails if its main thread lives */
 	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
 	return rc;
 }

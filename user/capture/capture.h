@@ -83,8 +83,8 @@ void capture__drop_process(struct capture *capture, uint32_t process);
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks);
 
-/* Number of processes that fit the selection but are not traced, because there was no room for more
- * processes at that time. */
+/* Number of processes that fit the selection but are not traced, or not any more after an exec: at
+ * that time there was no room for more processes, or the kernel had no memory. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
 /* Calls fn for each borrower. A borrower runs in the memory of a traced process without being a
