@@ -24,7 +24,7 @@
 struct heap_config {
 	pid_t pid;
 	const char *output;
-	unsigned top;
+	unsigned top; /* 0: not given */
 	bool json;
 	bool blocks; /* --debug-blocks */
 	bool stacks;
@@ -145,7 +145,7 @@ static int encode(const void *what, struct sink *sink)
 	const struct heap_config *c = what;
 
 	return c->json ? encode_heap_report_json(&c->look.report, sink)
-		       : encode_heap_report(&c->look.report, c->top, sink);
+		       : encode_heap_report(&c->look.report, c->top ?: DEFAULT_TOP, sink);
 }
 
 struct listing {
@@ -244,7 +244,7 @@ static void clear_config(struct heap_config *c)
 
 int cmd_heap(int argc, char **argv)
 {
-	_cleanup_(clear_config) struct heap_config config = {.top = DEFAULT_TOP};
+	_cleanup_(clear_config) struct heap_config config = {};
 	int status = command__parse(&command_heap, &config, argc, argv);
 	struct error err = {};
 
@@ -260,9 +260,9 @@ int cmd_heap(int argc, char **argv)
 	if (config.stacks && config.file)
 		return usage_error("heap", "--profile replaces the tracing of --stacks");
 	if (config.blocks && (config.json || config.stacks || config.file || config.format ||
-			      config.pace.hurry || config.pace.max_share > 0))
+			      config.top || config.pace.hurry || config.pace.max_share > 0))
 		return usage_error("heap", "--debug-blocks goes with none of --json, --stacks, "
-					   "--profile, --max-overhead and -f");
+					   "--profile, --max-overhead, -f and -n");
 	/* With --stacks, the end of tracing is the second limit. */
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks

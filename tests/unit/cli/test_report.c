@@ -136,6 +136,8 @@ static void what_does_not_fit_together_is_named(void **state)
 		       "--size", "8");
 	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks goes with none of --json,", heap, "-p",
 		       "4194303", "--debug-blocks", "--json");
+	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks goes with none of", heap, "-p", "4194303",
+		       "--debug-blocks", "-n", "5");
 	ASSERT_REFUSED(EXIT_USAGE, "'x' is not an option; the process is given with -p PID", why,
 		       "x");
 }
