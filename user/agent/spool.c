@@ -44,8 +44,11 @@ static void write_all(void)
 			return;
 		if (!rc)
 			continue;
-		report.error = spool_dir__make_room(DIR_FD, io__file_bytes(memory), &n_removed)
-				       ?: spool_dir__write(DIR_FD, report.name, memory);
+		report.error = spool_dir__make_room(DIR_FD, io__file_bytes(memory), &n_removed);
+		if (!report.error) {
+			spool_dir__free_name(DIR_FD, report.name);
+			report.error = spool_dir__write(DIR_FD, report.name, memory);
+		}
 		report.n_removed = (uint32_t)n_removed;
 		close(memory);
 		packet__send(SOCKET_FD, &report, sizeof(report), -1);

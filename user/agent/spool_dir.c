@@ -48,7 +48,28 @@ void spool_dir__name(const struct profile *p, char ret[SPOOL_NAME])
 		if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') &&
 		    !(*c >= '0' && *c <= '9') && !strchr("-_.", *c))
 			*c = '_';
-	snprintf(ret, SPOOL_NAME, "%.16s.%s.%d" SUFFIX, time, comm, p->pid);
+	snprintf(ret, SPOOL_NAME, "%.16s.%s.%d%s" SUFFIX, time, comm, p->pid,
+		 profile__is_regions(p)	 ? ".regions"
+		 : profile__is_faults(p) ? ".faults"
+					 : "");
+}
+
+static bool has_file(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+}
+
+void spool_dir__free_name(int dir_fd, char name[SPOOL_NAME])
+{
+	int len = (int)(strlen(name) - strlen(SUFFIX));
+	char given[SPOOL_NAME];
+
+	strcpy(given, name);
+	/* the directory has at most SPOOL_FILES profiles */
+	for (int i = 2; has_file(dir_fd, name) && i <= SPOOL_FILES + 1; i++)
+		snprintf(name, SPOOL_NAME, "%.*s-%d" SUFFIX, len, given, i);
 }
 
 static bool is_ours(const char *name)

@@ -19,9 +19,14 @@
 int spool_dir__open(const char *path);
 
 /* Makes the name of a profile's file, such as "20261126T103814Z.redis-server.1234.pb.gz". It
- * consists of the time when the process ended (UTC), the process's name and its pid. In the
- * process's name, '_' replaces all bytes but letters, digits, '-', '_' and '.'. */
+ * consists of the time when the process ended (UTC), the process's name, its pid, and "regions" or
+ * "faults" if the profile shows these. In the process's name, '_' replaces all bytes but letters,
+ * digits, '-', '_' and '.'. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
+
+/* Changes the name if the directory has a file of this name. Two processes of one pid and name may
+ * end in the same second. The name then ends with "-2.pb.gz", or a higher number. */
+void spool_dir__free_name(int dir_fd, char name[SPOOL_NAME]);
 
 /* Deletes the oldest profiles until there is room for one more of this size. Also deletes
  * half-written files. *ret_n: how many profiles were deleted. 0 or negative errno. */

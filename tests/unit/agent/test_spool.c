@@ -110,6 +110,21 @@ static void a_name_is_safe(void **state)
 	assert_named("a_name_that_is_too_long", "20231114T221330Z.a_name_that_is_.42.pb.gz");
 }
 
+static void kinds_have_names_of_their_own(void **state)
+{
+	struct profile *profile = profile_of("x");
+	char name[SPOOL_NAME];
+
+	(void)state;
+	profile->what = PROFILE_REGIONS;
+	spool_dir__name(profile, name);
+	assert_string_equal(name, "20231114T221330Z.x.42.regions.pb.gz");
+	profile->what = PROFILE_FAULTS;
+	spool_dir__name(profile, name);
+	assert_string_equal(name, "20231114T221330Z.x.42.faults.pb.gz");
+	profile__free(profile);
+}
+
 static void the_oldest_go_first(void **state)
 {
 	char name[SPOOL_NAME];
@@ -187,6 +202,18 @@ static void another_process_writes(void **state)
 	assert_string_equal(report.name, "20231114T221330Z.victim.42.pb.gz");
 	assert_true(is_there(report.name));
 	assert_int_equal(spool.n_written, 1);
+	/* another process of this pid and name ends in the same second */
+	for (int i = 2; i <= 3; i++) {
+		char name[SPOOL_NAME];
+
+		assert_int_equal(spool__keep(&spool, profile), 0);
+		report = report_of(&spool);
+		snprintf(name, sizeof(name), "20231114T221330Z.victim.42-%d.pb.gz", i);
+		assert_string_equal(report.name, name);
+		assert_true(is_there(name));
+	}
+	assert_true(is_there("20231114T221330Z.victim.42.pb.gz"));
+	assert_int_equal(spool.n_written, 3);
 	/* the number of profiles that wait is bounded */
 	spool.n_waiting = SPOOL_WAITING;
 	assert_int_equal(spool__keep(&spool, profile), 0);
@@ -202,7 +229,7 @@ static void another_process_writes(void **state)
 	/* spool__close() waits until all is written */
 	assert_int_equal(spool__keep(&spool, profile), 0);
 	spool__close(&spool);
-	assert_int_equal(spool.n_written, 2);
+	assert_int_equal(spool.n_written, 4);
 	assert_true(is_there(report.name));
 	profile__free(profile);
 }
@@ -328,6 +355,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		TEST(a_name_is_safe),
+		TEST(kinds_have_names_of_their_own),
 		TEST(the_oldest_go_first),
 		TEST(a_file_appears_whole),
 		TEST(another_process_writes),
