@@ -216,7 +216,8 @@ def processes_by_program_after_exec():
                       for program, size in zip(programs, (1000, 1100))]
             for process in shells:
                 running.callback(end, process)
-            with Tracer("--exe", directory + "/w*", "-i", "1", "--json", "-f", "none") as tracer:
+            with Tracer("--exe", directory + "/w*", "-i", "1", "--json", "-f", "collapsed", "-o",
+                        directory + "/run") as tracer:
                 run_programs()
                 time.sleep(2.5)
                 profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
@@ -224,6 +225,10 @@ def processes_by_program_after_exec():
                  for profile in profiles if profile["pid"] == process.pid} for process in shells]
         expect(held[0] and not any(held[0]), "bytes of a program that does not fit:", held[0])
         expect(any(n >= 3 * 1100 for n in held[1]), "bytes of a program that fits:", held[1])
+        # each profile has a file of its own
+        names = [f"{directory}/run.{shells[1].pid}{nth}.collapsed" for nth in ("", "-2")]
+        expect_equal([";keep" in open(name, encoding="utf-8").read() for name in names],
+                     [False, True], "which file has the second program's stacks")
 
 
 @test(beside="wide")

@@ -19,6 +19,7 @@
 struct written {
 	pid_t pid;
 	unsigned what; /* one of enum session_what */
+	uint64_t start_unix_ns;
 	char *path;
 };
 

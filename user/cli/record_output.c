@@ -42,14 +42,16 @@ static int remember(void *ctx, const struct profile *p, const char *path)
 	copy = strdup(path);
 	if (!copy)
 		return -ENOMEM;
-	c->written[c->n_written++] = (struct written){p->pid, trace_what(p), copy};
+	c->written[c->n_written++] =
+		(struct written){p->pid, trace_what(p), p->start_unix_ns, copy};
 	return 0;
 }
 
 static int tell_snapshots(const struct record_config *c, struct profile *p)
 {
 	for (size_t i = 0; i < c->n_written; i++) {
-		if (c->written[i].pid != p->pid || c->written[i].what != trace_what(p))
+		if (c->written[i].pid != p->pid || c->written[i].what != trace_what(p) ||
+		    c->written[i].start_unix_ns != p->start_unix_ns)
 			continue;
 		if (profile__add_file(p, c->written[i].path))
 			return -ENOMEM;

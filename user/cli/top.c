@@ -33,7 +33,7 @@ struct top_config {
 };
 
 struct run {
-	const struct top_config *config;
+	struct top_config *config;
 	struct session *session;
 	struct top_view *view;
 	struct snapshots snapshots;

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "base/vector.h"
 #include "capture/alloc_table.h"
 
 #define LEAKS_INTERVAL (64 << 10) /* finer, because a slow leak grows little in half a minute */
@@ -643,16 +644,50 @@ bool trace_config__writes_files(const struct trace_config *c)
 	return false;
 }
 
-/* Returns the path of a file; NULL: no memory. number: a snapshot's number, or "". what: one of
- * enum session_what. */
-static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
-			 const char *extension)
+/* A profile that has got files. */
+struct file_owner {
+	pid_t pid;
+	unsigned what; /* one of enum session_what */
+	uint64_t start_unix_ns;
+};
+
+/* Counts the profiles of this pid and kind, up to this one, that have got files under this number.
+ * There are several if the pid was used again, or if an exec has ended one target and made another.
+ * 0: no memory. */
+static unsigned count_owners(struct trace_config *c, const struct profile *p, const char *number)
+{
+	const struct file_owner owner = {p->pid, trace_what(p), p->start_unix_ns};
+	unsigned n = 1;
+
+	if (strcmp(c->named, number)) {
+		snprintf(c->named, sizeof(c->named), "%s", number);
+		c->n_owners = 0;
+	}
+	for (size_t i = 0; i < c->n_owners; i++) {
+		if (c->owners[i].pid != owner.pid || c->owners[i].what != owner.what)
+			continue;
+		if (c->owners[i].start_unix_ns == owner.start_unix_ns)
+			return n;
+		n++;
+	}
+	if (VECTOR_ADD_ROOM(c->owners, c->n_owners))
+		return 0;
+	c->owners[c->n_owners++] = owner;
+	return n;
+}
+
+/* Returns the path of a file; NULL: no memory. nth: which profile of the pid it is, from 1. number:
+ * a snapshot's number, or "". what: one of enum session_what. */
+static char *output_path(const struct trace_config *c, pid_t pid, unsigned nth, const char *number,
+			 unsigned what, const char *extension)
 {
 	const char *part = what == WHAT_REGIONS ? "regions." : what == WHAT_FAULTS ? "faults." : "";
-	char *path;
+	char *path, again[16] = "";
 
-	return asprintf(&path, "%s.%d.%s%s%s%s", c->output, pid, number, *number ? "." : "", part,
-			extension) < 0
+	if (nth > 1)
+		snprintf(again, sizeof(again), "-%u", nth);
+	return asprintf(&path, "%s.%d%s.%s%s%s%s", c->output, pid, again, number,
+			*number ? "." : "", part, extension) < 0
 		       ? NULL
 		       : path;
 }
@@ -673,7 +708,8 @@ int trace_config__check_files(const struct trace_config *c, bool with_command, s
 
 			if (!c->format[j % N_FORMATS] || !(c->what & what))
 				continue;
-			path = output_path(c, pids[i], "", what, formats[j % N_FORMATS].extension);
+			path = output_path(c, pids[i], 1, "", what,
+					   formats[j % N_FORMATS].extension);
 			rc = path ? outfile__check(path, err)
 				  : error__set(err, -ENOMEM, "out of memory");
 			if (rc)
@@ -694,20 +730,23 @@ unsigned trace_what(const struct profile *p)
 				       : WHAT_HEAP;
 }
 
-int trace_config__write_files(const struct trace_config *c, const struct profile *p,
+int trace_config__write_files(struct trace_config *c, const struct profile *p,
 			      const struct view_options *view, const char *number,
 			      int (*written)(void *ctx, const struct profile *profile,
 					     const char *path),
 			      void *ctx)
 {
+	unsigned nth = count_owners(c, p, number);
 	int status = 0;
 
+	if (!nth)
+		return no_memory();
 	for (size_t i = 0; i < N_FORMATS; i++) {
 		_cleanup_free_ char *path = NULL;
 
 		if (!c->format[i] || trace_config__is_aside(c, p))
 			continue;
-		path = output_path(c, p->pid, number, trace_what(p), formats[i].extension);
+		path = output_path(c, p->pid, nth, number, trace_what(p), formats[i].extension);
 		if (!path)
 			status = no_memory();
 		else if (write_file(path, &formats[i], p, view, path))
