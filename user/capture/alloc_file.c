@@ -343,6 +343,15 @@ void alloc_files__free(struct alloc_files *files)
 	free(files);
 }
 
+void alloc_files__forget(struct alloc_files *files, size_t index)
+{
+	if (index >= files->n_kept || !files->kept[index])
+		return;
+	files->kept_bytes -= alloc_file__bytes(files->kept[index]);
+	alloc_file__free(files->kept[index]);
+	files->kept[index] = NULL;
+}
+
 const struct alloc_names *alloc_files__names(const struct alloc_files *files)
 {
 	return &files->names;
@@ -413,10 +422,7 @@ int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_ent
 	}
 	if (files->kept_bytes + alloc_file__bytes(file) > MAX_KEPT_BYTES)
 		let_go(files);
-	if (*kept) {
-		files->kept_bytes -= alloc_file__bytes(*kept);
-		alloc_file__free(*kept);
-	}
+	alloc_files__forget(files, (size_t)(kept - files->kept));
 	*kept = file;
 	files->kept_bytes += alloc_file__bytes(file);
 	return 0;

@@ -137,6 +137,9 @@ int alloc_files__new(const struct binaries *binaries, const struct alloc_how *ho
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
+/* Forgets what is kept of the file whose binary has, or had, this index. */
+void alloc_files__forget(struct alloc_files *files, size_t index);
+
 /* The names that are searched for in every file; owned by `files`. */
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 

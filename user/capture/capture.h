@@ -134,6 +134,10 @@ int capture__set_python(struct capture *capture, uint32_t process, const struct 
  * tables need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
+/* Forgets what is noted of the unwind table of the binary that had this index. false: the table is
+ * still in the kernel, or in use, so another binary may not have this index yet. */
+bool capture__forget_binary(struct capture *capture, size_t index);
+
 /* Number of files whose unwind tables at least once found no room within `max_unwind`, no free
  * number or no memory. */
 uint32_t capture__tables_refused(const struct capture *capture);

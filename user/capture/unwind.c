@@ -211,6 +211,18 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
+bool capture__forget_binary(struct capture *c, size_t index)
+{
+	struct unwind_store *store = &c->unwind;
+
+	if (index >= store->n_entries)
+		return true;
+	if (store->entries[index].number || store->entries[index].users)
+		return false;
+	store->entries[index] = (struct unwind_entry){};
+	return true;
+}
+
 /* Builds the binary's table, if the file has one and if there is room for it. The table is in the
  * kernel after the next capture__put_tables() at the latest. 0 or -ENOMEM. Afterwards e->number is
  * 0 if there is no table. */

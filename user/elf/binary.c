@@ -40,6 +40,10 @@ struct binaries {
 	size_t n_known, known_room;
 	struct binary **list; /* by binary.index; NULL: freed */
 	size_t n, room;
+	size_t *freed; /* indexes that may be reused, oldest first; room for n */
+	size_t n_freed, freed_room;
+	bool (*forget)(void *ctx, size_t index); /* binaries__reuse() */
+	void *forget_ctx;
 	uint64_t compared; /* bytes compared so far, of files with the same build-id */
 	int fds_end;	   /* descriptors from this number on are left for other uses */
 };
@@ -82,6 +86,7 @@ void binaries__free(struct binaries *binaries)
 		binary__free(binaries->list[i]);
 	free(binaries->known);
 	free(binaries->list);
+	free(binaries->freed);
 	free(binaries);
 }
 
@@ -208,6 +213,8 @@ static int make_room(struct binaries *binaries)
 		return -ENOMEM;
 	if (VECTOR_RESERVE(binaries->list, binaries->room, binaries->n + 1))
 		return -ENOMEM;
+	if (VECTOR_RESERVE(binaries->freed, binaries->freed_room, binaries->n + 1))
+		return -ENOMEM;
 	return 0;
 }
 
@@ -218,7 +225,30 @@ static void forget_file_of(struct binaries *binaries, struct binary *binary)
 	if (--binary->n_files)
 		return;
 	binaries->list[binary->index] = NULL;
+	binaries->freed[binaries->n_freed++] = binary->index;
 	binary__free(binary);
+}
+
+void binaries__reuse(struct binaries *binaries, bool (*forget)(void *ctx, size_t index), void *ctx)
+{
+	binaries->forget = forget;
+	binaries->forget_ctx = ctx;
+}
+
+/* Returns an index for a new binary. An index that cannot be reused yet is tried again next time:
+ * an unwind table may stay in the kernel long after its binary. */
+static size_t take_index(struct binaries *binaries)
+{
+	for (size_t i = 0; binaries->forget && i < binaries->n_freed; i++) {
+		size_t index = binaries->freed[i];
+
+		if (!binaries->forget(binaries->forget_ctx, index))
+			continue;
+		memmove(binaries->freed + i, binaries->freed + i + 1,
+			(--binaries->n_freed - i) * sizeof(*binaries->freed));
+		return index;
+	}
+	return binaries->n++;
 }
 
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
@@ -258,9 +288,9 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 			return -errno;
 		if (added->image)
 			added->debug_fd = find_debug_file(fd, root_fd, path);
-		added->index = binaries->n;
+		added->index = take_index(binaries);
 		binary = added;
-		binaries->list[binaries->n++] = added;
+		binaries->list[added->index] = added;
 		added = NULL;
 	}
 

@@ -15,7 +15,7 @@
 #include "elf/image.h"
 
 struct binary {
-	size_t index;	/* for binaries__grow(); never changes, is never reused */
+	size_t index;	/* for binaries__grow(); reused only if binaries__reuse() was called */
 	size_t n_files; /* number of known files with this content */
 	char *path;	/* the file's name in the first process that mapped it */
 	int fd;		/* a descriptor of one of the files with this content */
@@ -82,6 +82,11 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
  * same content comes later, a new binary is made. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
+
+/* From now on a new binary may get the index of a binary that was freed, if forget() returns true.
+ * By then forget() has set all that arrays have at this index to zero. Without this, each new
+ * binary makes the arrays longer. */
+void binaries__reuse(struct binaries *binaries, bool (*forget)(void *ctx, size_t index), void *ctx);
 
 /* Enlarges an array that is indexed by binary, so that it has an element for every binary so far.
  * *n is the array's number of elements, `size` is the size of one element in bytes. New elements

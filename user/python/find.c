@@ -110,6 +110,14 @@ void python_files__free(struct python_files *files)
 	free(files);
 }
 
+void python_files__forget(struct python_files *files, size_t index)
+{
+	if (index >= files->n)
+		return;
+	free(files->at[index]);
+	files->at[index] = NULL;
+}
+
 static int read_file(int fd, const struct map_entry *entry, struct python_file *file)
 {
 	static const char *const names[] = {"_PyEval_EvalFrameDefault",

@@ -94,6 +94,9 @@ struct python_files;
 int python_files__new(const struct binaries *binaries, struct python_files **ret);
 void python_files__free(struct python_files *files);
 
+/* Forgets what was read from the file whose binary has, or had, this index. */
+void python_files__forget(struct python_files *files, size_t index);
+
 /* Looks for CPython 3.9 to 3.13 in the process: in files whose names begin with python or
  * libpython. 0; -ENOENT: the process has no CPython of a known version; -EAGAIN: it has one before
  * 3.11, but the loader has not filled in the pointers of this CPython yet; other negative errno. */

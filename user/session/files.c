@@ -70,6 +70,23 @@ static void release(void *ctx, const struct file_id *file)
 	files__release(ctx, file);
 }
 
+static bool forget_binary(void *ctx, size_t index)
+{
+	struct session *s = ctx;
+
+	if (!s->capture || !capture__forget_binary(s->capture, index))
+		return false;
+	alloc_files__forget(s->alloc_files, index);
+	python_files__forget(s->python_files, index);
+	symbolizer__forget(s->symbolizer, index);
+	return true;
+}
+
+void files__reuse(struct session *s)
+{
+	binaries__reuse(s->binaries, forget_binary, s);
+}
+
 void files__let_go(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);

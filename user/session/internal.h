@@ -301,6 +301,9 @@ const char *files__not_traced(struct session *session, const struct target *targ
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
 
+/* Lets new files have the indexes of binaries that are gone, in all arrays that are indexed by
+ * binary. */
+void files__reuse(struct session *session);
 /* Now and then: closes files that no target maps any more, and takes the probes out of them. */
 void files__let_go(struct session *session);
 

@@ -556,6 +556,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
 	}
+	files__reuse(s);
 	/* Reports wrong pids before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = check_target(s, o->pids[i], err);

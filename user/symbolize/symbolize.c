@@ -83,6 +83,26 @@ void symbolizer__free(struct symbolizer *symbolizer)
 
 /* --- symbol tables --- */
 
+static void drop_symtab(struct symbolizer *symbolizer, struct names *names)
+{
+	if (names->symtab)
+		symbolizer->bytes -= symtab__bytes(names->symtab);
+	symtab__free(names->symtab);
+	names->symtab = NULL;
+}
+
+void symbolizer__forget(struct symbolizer *symbolizer, size_t index)
+{
+	struct names *names;
+
+	if (index >= symbolizer->n_names)
+		return;
+	names = &symbolizer->names[index];
+	drop_symtab(symbolizer, names);
+	lines__clear(&names->lines);
+	*names = (struct names){};
+}
+
 /* Drops the least recently used tables until the others fit into max_bytes. Never drops the table
  * of `in_use`. */
 static void evict(struct symbolizer *symbolizer, const struct names *in_use)
@@ -99,9 +119,7 @@ static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 		}
 		if (!oldest)
 			return;
-		symbolizer->bytes -= symtab__bytes(oldest->symtab);
-		symtab__free(oldest->symtab);
-		oldest->symtab = NULL;
+		drop_symtab(symbolizer, oldest);
 	}
 }
 

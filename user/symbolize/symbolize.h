@@ -44,6 +44,9 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 		    struct symbolizer **ret_symbolizer);
 void symbolizer__free(struct symbolizer *symbolizer);
 
+/* Forgets all names of the binary that has, or had, this index. */
+void symbolizer__forget(struct symbolizer *symbolizer, size_t index);
+
 /* Fills in the frames and the reason of every location, and the build_id of the locations'
  * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
  * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds

@@ -323,11 +323,57 @@ static void test_unused_are_let_go(void **state)
 	assert_int_equal(evict(binaries, 221), 0);
 	assert_int_equal(n_gone, 1);
 	assert_false(is_held(id_a.inode));
-	/* an index is never given to another binary */
+	/* without binaries__reuse(), an index is never given to another binary */
 	again = add(binaries, "b.so", &id_b);
 	assert_int_equal(again->index, 2);
 	assert_int_equal(n_binaries(binaries), 3);
 	(void)b;
+	binaries__free(binaries);
+}
+
+static size_t n_asked, n_refusals;
+
+static bool forget(void *ctx, size_t index)
+{
+	assert_int_equal(index, *(size_t *)ctx);
+	n_asked++;
+	return !n_refusals || !n_refusals--;
+}
+
+/* A storm of new files does not make the arrays longer. An index is not reused before all who keep
+ * data by it have forgotten the data. */
+static void test_indexes_are_reused(void **state)
+{
+	struct binaries *binaries;
+	struct file_id id, stays;
+	size_t expected = 1;
+	char name[32];
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	binaries__reuse(binaries, forget, &expected);
+	make_library("stays.so", "-Wl,--build-id=0xaaaaaaaa");
+	assert_int_equal(add(binaries, "stays.so", &stays)->index, 0);
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "cp stays.so %d.so", i);
+		run(name);
+		snprintf(name, sizeof(name), "printf %d >>%d.so", i, i); /* another content */
+		run(name);
+		snprintf(name, sizeof(name), "%d.so", i);
+		assert_int_equal(add(binaries, name, &id)->index, 1);
+		assert_int_equal(n_binaries(binaries), 2);
+		assert_int_equal(unlink(name), 0);
+		binaries__use(binaries, &stays);
+		evict(binaries, 100);
+		assert_null(binaries__find(binaries, &id));
+	}
+	assert_int_equal(n_asked, 19);
+	n_refusals = 1;
+	make_library("a.so", "-Wl,--build-id=0xbbbbbbbb");
+	make_library("b.so", "-Wl,--build-id=0xcccccccc");
+	assert_int_equal(add(binaries, "a.so", &id)->index, 2);
+	assert_int_equal(add(binaries, "b.so", &id)->index, 1);
+	assert_int_equal(n_binaries(binaries), 3);
 	binaries__free(binaries);
 }
 
@@ -436,6 +482,7 @@ int main(void)
 		cmocka_unit_test(test_written_to),
 		cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_unused_are_let_go),
+		cmocka_unit_test(test_indexes_are_reused),
 		cmocka_unit_test(test_copies_are_let_go),
 		cmocka_unit_test(test_debug_file),
 		cmocka_unit_test(test_descriptors_are_left),

@@ -358,6 +358,56 @@ static void test_eviction(void **state)
 	free_namer(&small);
 }
 
+static bool forget(void *ctx, size_t index)
+{
+	symbolizer__forget(ctx, index);
+	return true;
+}
+
+/* Holds the one file that addr is in. */
+static void hold_one(struct namer *namer, const struct maps *maps, uint64_t addr)
+{
+	const struct map_entry *e = maps__find(maps, addr);
+	struct binary *binary;
+
+	assert_non_null(e);
+	assert_int_equal(binaries__add(namer->binaries, &e->file, maps__open_file(getpid(), e), -1,
+				       e->path, &binary),
+			 0);
+	assert_int_equal(binary->index, 0);
+}
+
+static void ignore(void *ctx, const struct file_id *id)
+{
+	(void)ctx, (void)id;
+}
+
+/* A binary that gets the index of another one does not get the other one's names. */
+static void test_index_of_another(void **state)
+{
+	/* lines would give the right name, too */
+	const struct symbolize_options no_lines = {.no_lines = true};
+	uint64_t addrs[] = {(uintptr_t)known_function + 1,
+			    (uintptr_t)dlsym(RTLD_DEFAULT, "lfind") + 1};
+	struct profile *profile = make_profile(getpid(), addrs, 2);
+	struct namer namer = new_namer(&no_lines);
+	struct maps maps;
+
+	(void)state;
+	binaries__reuse(namer.binaries, forget, namer.symbolizer);
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	hold_one(&namer, &maps, addrs[1]);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
+	assert_location(profile, addrs[1], "lfind", UNRESOLVED_NAMED);
+	binaries__evict(namer.binaries, 1, 0, ignore, NULL);
+	hold_one(&namer, &maps, addrs[0]);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
+	assert_location(profile, addrs[0], "known_function", UNRESOLVED_NAMED);
+	maps__free(&maps);
+	profile__free(profile);
+	free_namer(&namer);
+}
+
 /* The symbol of a C++ library: demangled, and mangled with raw_names. */
 static void test_raw_names(void **state)
 {
@@ -586,13 +636,14 @@ static void test_jit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_process),   cmocka_unit_test(test_not_held),
-		cmocka_unit_test(test_held_survives), cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
-		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
-		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_asked_once),    cmocka_unit_test(test_interpreted),
-		cmocka_unit_test(test_unread),	      cmocka_unit_test(test_unread_for_now),
+		cmocka_unit_test(test_own_process),    cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_held_survives),  cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths),  cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_eviction),       cmocka_unit_test(test_index_of_another),
+		cmocka_unit_test(test_raw_names),      cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_patience),       cmocka_unit_test(test_asked_once),
+		cmocka_unit_test(test_interpreted),    cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_unread_for_now),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
