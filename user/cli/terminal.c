@@ -48,8 +48,9 @@ static struct {
 	pid_t pid;
 } back;
 
-static const int deadly[] = {SIGSEGV, SIGABRT, SIGBUS,	SIGFPE,	 SIGILL,  SIGSYS,
-			     SIGTRAP, SIGXCPU, SIGXFSZ, SIGALRM, SIGUSR2, SIGVTALRM};
+/* Not SIGVTALRM, which demangle() uses. */
+static const int deadly[] = {SIGSEGV, SIGABRT, SIGBUS,	SIGFPE,	 SIGILL, SIGSYS,
+			     SIGTRAP, SIGXCPU, SIGXFSZ, SIGALRM, SIGUSR2};
 
 int terminal__check(struct error *err)
 {

@@ -651,18 +651,14 @@ struct file_owner {
 	uint64_t start_unix_ns;
 };
 
-/* Counts the profiles of this pid and kind, up to this one, that have got files under this number.
- * There are several if the pid was used again, or if an exec has ended one target and made another.
- * 0: no memory. */
-static unsigned count_owners(struct trace_config *c, const struct profile *p, const char *number)
+/* Counts the profiles of this pid and kind that have got files in this run, up to this one. There
+ * are several if the pid was used again, or if an exec has ended one target and made another. 0: no
+ * memory. */
+static unsigned count_owners(struct trace_config *c, const struct profile *p)
 {
 	const struct file_owner owner = {p->pid, trace_what(p), p->start_unix_ns};
 	unsigned n = 1;
 
-	if (strcmp(c->named, number)) {
-		snprintf(c->named, sizeof(c->named), "%s", number);
-		c->n_owners = 0;
-	}
 	for (size_t i = 0; i < c->n_owners; i++) {
 		if (c->owners[i].pid != owner.pid || c->owners[i].what != owner.what)
 			continue;
@@ -736,7 +732,7 @@ int trace_config__write_files(struct trace_config *c, const struct profile *p,
 					     const char *path),
 			      void *ctx)
 {
-	unsigned nth = count_owners(c, p, number);
+	unsigned nth = count_owners(c, p);
 	int status = 0;
 
 	if (!nth)

@@ -39,11 +39,8 @@ struct trace_config {
 	struct alloc_options extra;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
-	/* trace_config__write_files(): the profiles that have got files under the number `named`,
-	 * and this number */
-	struct file_owner *owners;
+	struct file_owner *owners; /* the profiles that have got files, in order */
 	size_t n_owners;
-	char named[32];
 };
 
 /* Parses per cent of CPU time, or "off". *ret: a share, 0.001..1; 0: off. 0, or EXIT_USAGE after a
@@ -102,8 +99,8 @@ bool trace_config__is_aside(const struct trace_config *config, const struct prof
 unsigned trace_what(const struct profile *profile);
 
 /* Writes one profile in all formats; formats that show views show this view of it. number: the
- * snapshot's number; "": no snapshot. If another profile of the same pid has got its files under
- * this number before, the names of the files have "-2" or the like after the pid. written() is
+ * snapshot's number; "": no snapshot. If another profile of the same pid has got files before,
+ * the names of the files have "-2" or the like after the pid. written() is
  * called for each file, and returns 0 or -ENOMEM. 0, or EXIT_FAILED after a complaint. */
 int trace_config__write_files(struct trace_config *config, const struct profile *profile,
 			      const struct view_options *view, const char *number,
