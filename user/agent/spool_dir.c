@@ -85,9 +85,15 @@ static bool is_ours(const char *name)
 	return true;
 }
 
-static int by_name(const void *a, const void *b)
+/* By time. Of two profiles of a second, the one with a number behind its name is younger. */
+static int by_age(const void *a, const void *b)
 {
-	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+	const char *x = ((const struct entry *)a)->name, *y = ((const struct entry *)b)->name;
+	int order = strncmp(x, y, sizeof(TIME_FORM) - 1);
+
+	if (!order)
+		order = (strlen(x) > strlen(y)) - (strlen(x) < strlen(y));
+	return order ? order : strcmp(x, y);
 }
 
 /* Lists the profiles in the directory, oldest first. Deletes half-written files. */
@@ -122,7 +128,7 @@ static int list(int dir_fd, struct entry **ret, size_t *ret_n)
 		entries[n++].bytes = (uint64_t)st.st_size;
 	}
 	if (n)
-		qsort(entries, n, sizeof(*entries), by_name);
+		qsort(entries, n, sizeof(*entries), by_age);
 	*ret = entries;
 	entries = NULL;
 	*ret_n = n;
