@@ -132,13 +132,16 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
-	struct abi_process *left = bpf_map_lookup_elem(&headless, &pid), *process;
+	struct abi_process *left = bpf_map_lookup_elem(&headless, &pid), *process = NULL;
 
 	if (!left)
 		return NULL;
-	process = bpf_task_storage_get(&processes, task, left, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!process) /* from now on nothing of it is seen */
-		count(&processes_refused, 1);
+	if (process_cpu(left->id)) { /* it was not dropped: then its note may stand here still */
+		process = bpf_task_storage_get(&processes, task, left,
+					       BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!process) /* from now on nothing of it is seen */
+			count(&processes_refused, 1);
+	}
 	bpf_map_delete_elem(&headless, &pid);
 	return process;
 }
@@ -293,7 +296,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 			return 0;
 		if (bpf_map_update_elem(&headless, &pid, process, BPF_ANY))
 			count(&processes_refused, 1);
-		if (!task->signal->live.counter) /* meanwhile the other threads have ended, too */
+		/* meanwhile the other threads may have ended, too, or the process was released */
+		if (!task->signal->live.counter || !process_of(task))
 			bpf_map_delete_elem(&headless, &pid);
 		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false, 0);
 		return 0;

@@ -50,17 +50,24 @@ static bool fits(const struct session_selection *selection, const struct process
 }
 
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
- * A target that has just ended by the exec of a program that was not judged yet (exit_ns) may have
- * the same pid. */
-static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
+ * judged_ns: when the process executed a program that was not judged yet; 0: it was found by a
+ * scan. Such an exec ends a target, so one with the same pid may have ended just now. If the news
+ * of its end was lost, it ends here: the kernel side would refuse a process that it traces. */
+static void take_in(struct session *s, pid_t pid, uint64_t judged_ns)
 {
-	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
-	const struct target *t = targets__find(s, pid);
+	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = judged_ns};
+	struct target *t = targets__find(s, pid);
+	bool again = t;
 
-	if ((t && !t->exit_ns) || active__is_paused(s, pid) ||
+	if ((t && !t->exit_ns && !judged_ns) || active__is_paused(s, pid) ||
 	    capture__add_process(s->capture, pid, &event.process, NULL))
 		return;
+	if (t && !t->exit_ns)
+		t->exit_ns = judged_ns;
 	targets__welcome(s, &event);
+	t = targets__find_process(s, event.process);
+	if (t && again) /* what the program before has used is not this target's */
+		process__cpu_time_ns(pid, &t->cpu_start_ns);
 }
 
 static int scan_one(pid_t pid, void *ctx)
