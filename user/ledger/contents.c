@@ -133,7 +133,8 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns), last_s = net_clock__at(clock, s->looked_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	/* by window: net seconds since the last comparison, or since the window's end */
+	/* by window: net seconds since the last comparison, or since the end of the window (of its
+	 * last part) */
 	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
 	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;
@@ -174,9 +175,13 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 		struct survival_ages *ages;
 		int k = class[b->window];
 
-		if (asked[i] && since[b->window] > 0) {
+		double gap = b->window + 1 == s->n_windows && b->live.birth_ns < s->piece_ns
+				     ? now_s - last_s
+				     : since[b->window];
+
+		if (asked[i] && gap > 0) {
 			w->asked[k]++;
-			w->asked_s[k] += since[b->window];
+			w->asked_s[k] += gap;
 			w->changed[k] += b->changed;
 		}
 		if (!is_asked(s, b))

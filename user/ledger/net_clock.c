@@ -120,13 +120,22 @@ int net_clock__rest(struct net_clock *c, uint64_t wall_ns)
 			      c->cost_ns + last->cost_s / NS, last->work, NET_CLOCK_NONE);
 }
 
-void net_clock__forget_edges(struct net_clock *c, uint64_t from_ns, uint64_t to_ns)
+void net_clock__forget(struct net_clock *c, const struct net_clock_range *ranges, size_t n)
 {
-	for (size_t i = SEARCH_FIRST(k, c->n, c->at[k].wall_ns >= from_ns);
-	     i < c->n && c->at[i].wall_ns <= to_ns; i++) {
-		c->n_free += c->at[i].keep;
-		c->at[i].keep = c->at[i].window = false;
+	size_t kept = 0, range = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct net_clock_point *p = &c->at[i];
+
+		while (range < n && p->wall_ns > ranges[range].to_ns)
+			range++;
+		if (i && i + 1 < c->n && range < n && p->wall_ns >= ranges[range].from_ns)
+			c->n_free -= !p->keep;
+		else
+			c->at[kept++] = *p;
 	}
+	c->n = kept;
+	c->learnt = 0;
 }
 
 static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)

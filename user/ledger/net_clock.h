@@ -98,8 +98,14 @@ int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, dou
  * -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
-/* Makes the edges of windows between two moments plain points, which may be removed. */
-void net_clock__forget_edges(struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
+/* Removes the points between from_ns and to_ns of each range, except the clock's first and last
+ * point. The ranges are ascending. A window whose points are removed counts as a part of the gap
+ * around it. */
+struct net_clock_range {
+	uint64_t from_ns, to_ns;
+};
+
+void net_clock__forget(struct net_clock *clock, const struct net_clock_range *ranges, size_t n);
 
 /* Estimates F from all points so far. From then on, all net time is computed with this F. In a long
  * run, only some calls make a new estimate. */

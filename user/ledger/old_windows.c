@@ -12,33 +12,29 @@
 #define MOST_KEPT (OLD_WINDOWS_MAX / 4 * 3)
 #define RECENT	  (OLD_WINDOWS_MAX / 2)
 
-/* Windows are dropped in runs of WINDOWED_GROUPS. So a window's index and its number always have
- * the same remainder, which is its group. */
-static uint64_t run_of(const struct survivors_window *w)
+/* Is the window kept if one in `stride` of the older windows is? As `stride` doubles, windows that
+ * were dropped need never come back. Which groups are kept changes from one WINDOWED_GROUPS windows
+ * to the next, so all groups stay equally large. */
+static bool is_kept(const struct survivors_window *w, uint64_t last, uint64_t stride)
 {
-	return w->number / WINDOWED_GROUPS;
+	return w->continuous || w->number + RECENT > last ||
+	       (w->number + w->number / WINDOWED_GROUPS) % stride == 0;
 }
 
 /* Sets ret[i] to the new index of window i, or to DROPPED. Returns how many windows are kept. */
 static size_t choose(const struct survivors *s, uint64_t stride, uint32_t *ret)
 {
+	uint64_t last = s->windows[s->n_windows - 1].number;
 	uint32_t kept = 0;
 
-	for (size_t i = 0; i < s->n_windows; i += WINDOWED_GROUPS) {
-		size_t end = i + WINDOWED_GROUPS;
-		bool keep = end + RECENT > s->n_windows || run_of(&s->windows[i]) % stride == 0;
-
-		for (size_t k = i; k < end; k++)
-			keep |= s->windows[k].continuous;
-		for (size_t k = i; k < end; k++)
-			ret[k] = keep ? kept++ : DROPPED;
-	}
+	for (size_t i = 0; i < s->n_windows; i++)
+		ret[i] = is_kept(&s->windows[i], last, stride) ? kept++ : DROPPED;
 	return kept;
 }
 
 static uint64_t middle(uint64_t from, uint64_t to)
 {
-	return from + (to - from) / 2;
+	return to > from ? from + (to - from) / 2 : from;
 }
 
 /* Drops what the stack allocated in windows that are dropped. If such a window saw bytes of earlier
@@ -88,26 +84,37 @@ static void drop_records(struct reallocs *c, const struct survivors *s, const ui
 }
 
 /* Drops the windows' edges from the clock. An edge may be some microseconds off its window, so it
- * is looked for up to the middle of the gaps around it. The last window is never dropped. */
-static void drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
+ * is looked for up to the middle of the gaps around it. The last window is never dropped. 0 or
+ * -ENOMEM. */
+static int drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
 {
+	_cleanup_free_ struct net_clock_range *ranges = calloc(s->n_windows, sizeof(*ranges));
+	size_t n = 0;
+
+	if (!ranges)
+		return -ENOMEM;
 	for (size_t i = 0; i + 1 < s->n_windows; i++) {
 		const struct survivors_window *w = &s->windows[i];
 
 		if (index[i] != DROPPED)
 			continue;
 		s->dropped_s += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
-		net_clock__forget_edges(clock, i ? middle(w[-1].end_ns, w->start_ns) : 0,
-					middle(w->end_ns, w[1].start_ns));
+		ranges[n++] = (struct net_clock_range){
+			i ? middle(w[-1].end_ns, w->start_ns) : 0,
+			middle(w->end_ns, w[1].start_ns),
+		};
 	}
+	net_clock__forget(clock, ranges, n);
+	return 0;
 }
 
 int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reallocs *reallocs)
 {
 	_cleanup_free_ uint32_t *index = NULL;
+	uint64_t last;
 	size_t kept = 0;
 
-	if (s->n_windows < OLD_WINDOWS_MAX || s->n_windows % WINDOWED_GROUPS)
+	if (s->n_windows < OLD_WINDOWS_MAX)
 		return 0;
 	index = calloc(s->n_windows, sizeof(*index));
 	if (!index)
@@ -115,21 +122,28 @@ int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reall
 	s->stride = s->stride ? s->stride : 1;
 	for (size_t n = choose(s, s->stride, index), next; n > MOST_KEPT; n = next) {
 		next = choose(s, 2 * s->stride, index);
-		if (next == n) /* too many stretches */
+		if (next == n) /* the others are stretches */
 			break;
 		s->stride *= 2;
 	}
-	if (drop_blocks(s, index))
+	if (drop_blocks(s, index) || drop_edges(s, index, clock))
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++)
 		s->blocks[i].window = index[s->blocks[i].window];
 	for (size_t i = 0; i < s->n_stacks; i++)
 		drop_births(&s->stacks[i], index);
 	drop_records(reallocs, s, index);
-	drop_edges(s, index, clock);
-	for (size_t i = 0; i < s->n_windows; i++)
-		if (index[i] != DROPPED)
-			s->windows[kept++] = s->windows[i];
+	last = s->windows[s->n_windows - 1].number;
+	for (size_t i = 0; i < s->n_windows; i++) {
+		struct survivors_window *w = &s->windows[kept];
+
+		if (index[i] == DROPPED)
+			continue;
+		*w = s->windows[i];
+		if (!w->continuous && w->number + RECENT <= last)
+			w->stands = (double)s->stride;
+		kept++;
+	}
 	s->n_windows = kept;
 	return 0;
 }

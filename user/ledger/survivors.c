@@ -103,7 +103,7 @@ struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_s
 
 	if (!*ages)
 		*ages = calloc(continuous ? 1 : WINDOWED_GROUPS, sizeof(**ages));
-	return *ages && !continuous ? *ages + window % WINDOWED_GROUPS : *ages;
+	return *ages && !continuous ? *ages + s->windows[window].number % WINDOWED_GROUPS : *ages;
 }
 
 /* --- blocks by address --- */
@@ -327,6 +327,14 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	s->piece_ns = window->start_ns;
 	s->piece_allocs = window->allocs;
 	s->met = true;
+	if (last && last->start_ns == window->start_ns) { /* met again, after an exec */
+		uint64_t number = last->number;
+
+		*last = *window;
+		last->number = number;
+		last->stands = 1;
+		return 0;
+	}
 	if (last && last->end_ns == window->start_ns && last->continuous == window->continuous) {
 		last->end_ns = window->end_ns;
 		last->allocs += window->allocs;
@@ -336,10 +344,10 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	}
 	if (VECTOR_ADD_ROOM(s->windows, s->n_windows))
 		return -ENOMEM;
-	s->windows[s->n_windows] = *window;
-	s->windows[s->n_windows].number =
-		s->n_windows ? s->windows[s->n_windows - 1].number + 1 : 0;
-	s->n_windows++;
+	last = &s->windows[s->n_windows++];
+	*last = *window;
+	last->number = s->n_windows > 1 ? last[-1].number + 1 : 0;
+	last->stands = 1;
 	return 0;
 }
 
@@ -458,14 +466,14 @@ static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 
 /* Returns the net seconds of the last window. The clock knows a single window only roughly: nearly
  * all of the window's CPU time is cost. The net time per allocating call is known better, from all
- * windows together. */
+ * windows of the program together. */
 static double last_seconds(const struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *last = &s->windows[s->n_windows - 1];
 	double seconds = 0, allocs = 0;
 
 	for (const struct survivors_window *w = s->windows; w <= last; w++) {
-		if (w->continuous)
+		if (w->continuous || w->end_ns <= s->exec_ns)
 			continue;
 		seconds += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
 		allocs += (double)w->allocs;
@@ -754,7 +762,7 @@ static bool is_of_program(struct survivors *s, struct survivors_block *block)
 
 void survivors__exec(struct survivors *s, uint64_t exec_ns)
 {
-	s->piece_ns = exec_ns;
+	s->piece_ns = s->exec_ns = exec_ns;
 	if (s->by_addr.n_slots)
 		keep_some(s, is_of_program);
 	s->n_ends = 0;

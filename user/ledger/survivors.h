@@ -44,6 +44,8 @@ struct survivors_window {
 	int64_t net_blocks;
 	bool bulk;	 /* net_blocks is not known: blocks that end with their pools are not
 			  * counted */
+	double stands;	 /* for how many windows it stands: 1, or more if others were dropped. Set
+			  * like `number` */
 	bool continuous; /* a stretch of continuous tracing, which stands for no other time */
 };
 
@@ -132,6 +134,7 @@ struct survivors {
 	bool met; /* the last window is not harvested yet */
 	/* the last window's unharvested part: its start, and the allocating calls in it */
 	uint64_t piece_ns, piece_allocs;
+	uint64_t exec_ns; /* when the present program began; 0: there was no exec */
 	uint64_t stride;  /* of the windows that are kept from the older half: old_windows.c */
 	double dropped_s; /* net seconds of the windows that are not kept any more */
 	struct survivors_stack *stacks; /* in no order */

@@ -355,7 +355,7 @@ static void lost_blocks(const struct windowed_run *run, double ret[WINDOWED_GROU
 	memset(ret, 0, WINDOWED_GROUPS * sizeof(*ret));
 	for (size_t i = run->n_before; i < run->n_windows; i++)
 		if (!run->windows[i].continuous)
-			ret[i % WINDOWED_GROUPS] -= run->windows[i].net_blocks;
+			ret[windowed_window__group(&run->windows[i])] -= run->windows[i].net_blocks;
 }
 
 static double sum_of(const double value[WINDOWED_GROUPS])

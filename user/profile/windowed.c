@@ -702,7 +702,7 @@ static void tell_deficit(const struct context *c, double objects, struct windowe
 				gains = c->stack->born[k].left_bytes -
 					r->stays * c->stack->born[k].bytes;
 		if (!run->windows[i].continuous)
-			r->deficit[i % WINDOWED_GROUPS] +=
+			r->deficit[windowed_window__group(&run->windows[i])] +=
 				(rate * (survival__area(&c->survival, length) - r->stays * length) -
 				 gains) *
 				objects;

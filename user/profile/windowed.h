@@ -98,18 +98,30 @@
  * If each of n independent windows shows growth or shrinking with the same chance, all n show
  * growth with the chance 2^-n. 2^-6 is the first of these chances below 2.5 %. */
 #define WINDOWED_LEAST_BORN 6
-/* number of groups of windows that are left out in turn; window i is in group i modulo
- * WINDOWED_GROUPS */
+/* number of groups of windows that are left out in turn */
 #define WINDOWED_GROUPS 16
 
 struct windowed_window {
+	uint64_t number;       /* ascending; its group is `number` modulo WINDOWED_GROUPS */
 	double begin_s, end_s; /* of the net clock; ascending, no two overlap */
 	double interval_bytes; /* its mean sampling interval */
 	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks allocated less blocks freed; NaN: not known */
+	double stands;	       /* for how many windows it stands, because others were dropped; 0
+				* means 1 */
 	bool continuous;       /* a stretch of continuous tracing, which stands only for itself */
 };
+
+static inline size_t windowed_window__group(const struct windowed_window *window)
+{
+	return window->number % WINDOWED_GROUPS;
+}
+
+static inline double windowed_window__stands(const struct windowed_window *window)
+{
+	return window->stands > 0 ? window->stands : 1;
+}
 
 /* What one stack allocated in one window, and what became of the stack's older blocks in this
  * window. Bytes and objects are weighted by 1/p. */

@@ -57,6 +57,23 @@ static void add_strata(const struct windowed_run *run, struct windowed_strata *s
 	}
 }
 
+/* Returns the net seconds per call that allocates, in all windows of the run. */
+static double seconds_per_alloc(const struct windowed_run *run)
+{
+	double scale = run->scale > 0 ? run->scale : 1, seconds = 0, allocs = 0;
+
+	for (size_t i = 0; i < run->n_windows; i++) {
+		const struct windowed_window *w = &run->windows[i];
+		double stands = windowed_window__stands(w);
+
+		if (w->continuous)
+			continue;
+		seconds += stands * (w->end_s - w->begin_s) / scale;
+		allocs += stands * w->allocs;
+	}
+	return allocs > 0 ? seconds / allocs : 0;
+}
+
 /* Adds up the net seconds of n windows, and their calls that allocate. Continuous stretches are
  * left out, because they stand only for themselves. */
 static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
@@ -123,7 +140,7 @@ static double spread_of_seconds(const struct windowed_run *run, const struct win
 struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 {
 	struct windowed_strata *s = calloc(1, sizeof(*s));
-	double from_s = 0, seconds, allocs;
+	double from_s = 0;
 	size_t first = run->n_before;
 
 	if (!s)
@@ -141,8 +158,8 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		bool stretch = i < run->n_windows && w->continuous;
 
 		if (i < run->n_windows && !stretch) {
-			s->n_groups += !s->has_group[i % WINDOWED_GROUPS];
-			s->has_group[i % WINDOWED_GROUPS] = true;
+			s->n_groups += !s->has_group[windowed_window__group(w)];
+			s->has_group[windowed_window__group(w)] = true;
 			continue;
 		}
 		/* A stratum is added even if there is no window in its time:
@@ -154,8 +171,7 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		from_s = w->end_s;
 		first = i + 1;
 	}
-	add_up(run, 0, run->n_windows, &seconds, &allocs);
-	s->per_alloc_s = allocs > 0 ? seconds / allocs : 0;
+	s->per_alloc_s = seconds_per_alloc(run);
 	s->ends_slowed =
 		run->ends_by_wall ? fmax(run->hidden * (run->scale > 0 ? run->scale : 1), 1) : 1;
 	for (size_t h = 0; h < s->n; h++) {
@@ -189,7 +205,7 @@ bool windowed_strata__counts(const struct windowed_run *run, const struct window
 {
 	if (run->windows[window].continuous)
 		return true;
-	return !s->left_out[window] && (int)(window % WINDOWED_GROUPS) != group;
+	return !s->left_out[window] && (int)windowed_window__group(&run->windows[window]) != group;
 }
 
 double windowed_strata__seconds_of(const struct windowed_run *run, const struct windowed_strata *s,

@@ -320,8 +320,10 @@ static void harvest(void *ctx, struct paced **processes, size_t n)
 
 	for (size_t i = 0; i < n && targets; i++) {
 		targets[i] = processes[i]->owner;
-		if (processes[i]->windows.open && !processes[i]->closing &&
-		    !processes[i]->settling) /* its clock must reach to the end of this part */
+		/* its clock must reach to the end of this part */
+		if (run_time__runs(&targets[i]->budget.run) ||
+		    (processes[i]->windows.open && !processes[i]->closing &&
+		     !processes[i]->settling))
 			note_edge(ctx, processes[i], NET_CLOCK_NONE);
 	}
 	failed = failed || books__harvest(ctx, targets, n);

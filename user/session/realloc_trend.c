@@ -45,12 +45,14 @@ static uint64_t middle(const struct survivors *e, const struct windowed_run *win
 	return first_ns + run / 4;
 }
 
-/* Returns the last window that began at the time ns or before, or the first window if none did. */
-static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
+/* Returns for how many windows the last window that began at the time ns or before stands, or the
+ * first window if none did. 0: it is a continuous stretch. */
+static double stands_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
+	const struct survivors_window *w = &s->windows[later ? later - 1 : 0];
 
-	return &s->windows[later ? later - 1 : 0];
+	return w->continuous ? 0 : w->stands;
 }
 
 /* Returns, for each site, the share of its vectors' growth that is still held; NULL: out of
@@ -79,14 +81,17 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 }
 
 /* Returns what reallocs added in all the time that windows stand for, divided by what they added in
- * the windows themselves. */
-static double scale_of(const struct windowed_run *run)
+ * the windows themselves. all: also in the windows that were dropped. */
+static double scale_of(const struct windowed_run *run, bool all)
 {
 	double seen = 0, stretches = 0;
 
-	for (size_t i = 0; i < run->n_windows; i++)
-		*(run->windows[i].continuous ? &stretches : &seen) +=
-			run->windows[i].end_s - run->windows[i].begin_s;
+	for (size_t i = 0; i < run->n_windows; i++) {
+		const struct windowed_window *w = &run->windows[i];
+
+		*(w->continuous ? &stretches : &seen) +=
+			(all ? windowed_window__stands(w) : 1) * (w->end_s - w->begin_s);
+	}
 	return seen > 0 ? fmax((run->end_s - stretches) / seen * (run->scale > 0 ? run->scale : 1),
 			       1)
 			: 1;
@@ -153,7 +158,7 @@ int realloc_trend__new(const struct build *b, const struct process_sites *sites,
 	_cleanup_free_ struct realloc_slices *slices = NULL;
 	double seen, k;
 
-	*ret = (struct realloc_trend){.scale = scale_of(run)};
+	*ret = (struct realloc_trend){.scale = scale_of(run, true)};
 	if (run->n_before == e->n_windows) /* the present program has none */
 		return 0;
 	from = middle(e, run, &step);
@@ -165,7 +170,7 @@ int realloc_trend__new(const struct build *b, const struct process_sites *sites,
 		return -ENOMEM;
 	}
 	seen = survivors__exposure(e, first_start(e, run), UINT64_MAX);
-	k = seen > 0 && run->wall_s > 0 ? ret->scale * seen / run->wall_s : 1;
+	k = seen > 0 && run->wall_s > 0 ? scale_of(run, false) * seen / run->wall_s : 1;
 	for (size_t i = 0; i < sites->n; i++) {
 		struct realloc_growth *of = &ret->of[i];
 
@@ -223,12 +228,14 @@ int realloc_trend__add_live(const struct build *b, struct profile *p,
 	for (size_t i = 0; i < c->n_records && trend->held; i++) {
 		const struct realloc_record *r = &c->records[i];
 		long site = process_sites__find(sites, &r->stack);
-		double bytes, one;
+		double bytes, one, stands;
 
-		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(trend->held[site] > 0) ||
-		    window_at(e, r->start_ns)->continuous)
+		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(trend->held[site] > 0))
 			continue;
-		bytes = r->grown * trend->scale * trend->held[site];
+		stands = stands_at(e, r->start_ns);
+		if (!(stands > 0))
+			continue;
+		bytes = r->grown * stands * trend->scale * trend->held[site];
 		one = bytes / r->samples;
 		live[site].samples += (uint64_t)r->samples;
 		live[site].objects = 1; /* at least */

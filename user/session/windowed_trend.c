@@ -62,6 +62,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		const struct survivors_window *w = &s->windows[i];
 
 		windows[i] = (struct windowed_window){
+			.number = w->number,
+			.stands = w->stands,
 			.begin_s = fmax(net_clock__at(clock, w->start_ns) - origin, 0),
 			.end_s = fmax(net_clock__at(clock, w->end_ns) - origin, 0),
 			.wall_s = survivors_window__seconds(w, begin_ns, b->end_ns),

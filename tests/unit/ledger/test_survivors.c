@@ -680,6 +680,26 @@ static int no_process(void *ctx, struct memory_read *reads, size_t n)
 	return -ESRCH;
 }
 
+/* An exec while a window is closing: the window is met again, and is still one window. */
+static void test_exec_in_a_window(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	window(&f, 10 * S, 0, 1, 1);
+	meet(&f, 20 * S, 8, 1, 1);
+	survivors__exec(&f.s, 20 * S + 20 * MS);
+	meet(&f, 20 * S, 0, 0, 1);
+	harvest(&f);
+	assert_int_equal(f.s.n_windows, 2);
+	assert_int_equal(f.s.windows[1].number, 1);
+	assert_int_equal(f.s.n_blocks, 0);
+	/* the program before the exec has no part in the time that a call takes */
+	assert_true(fabs(f.s.last_s - 0.04) < 1e-6);
+	end(&f);
+}
+
 /* Blocks whose memory cannot be read any more do not count. */
 static void test_process_is_gone(void **state)
 {
@@ -743,6 +763,7 @@ int main(void)
 		cmocka_unit_test(test_let_go_of_addresses),
 		cmocka_unit_test(test_stretch),
 		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_exec_in_a_window),
 		cmocka_unit_test(test_process_is_gone),
 		cmocka_unit_test(test_half_a_look_is_none),
 	};

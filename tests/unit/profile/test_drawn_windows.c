@@ -109,6 +109,7 @@ static void draw(struct drawn *d, const struct life *l)
 		double at = RUN_S * (i + 0.9 * random_unit()) / l->windows;
 
 		d->windows[i] = (struct windowed_window){
+			.number = (uint64_t)i,
 			.begin_s = at,
 			.end_s = at + l->window_s,
 			.wall_s = l->window_s,

@@ -279,8 +279,8 @@ static void test_stretch_stands_for_itself(void **state)
 		 .interval_bytes = 64,
 		 .continuous = true,
 		 .allocs = 1000},
-		{.begin_s = 10, .end_s = 10.1, .interval_bytes = 64, .allocs = 10},
-		{.begin_s = 12, .end_s = 12.1, .interval_bytes = 64, .allocs = 10},
+		{.number = 1, .begin_s = 10, .end_s = 10.1, .interval_bytes = 64, .allocs = 10},
+		{.number = 2, .begin_s = 12, .end_s = 12.1, .interval_bytes = 64, .allocs = 10},
 	};
 	struct windowed_born born[] = {
 		{.window = 0,
@@ -487,7 +487,8 @@ static void test_work_outside_of_stretches(void **state)
 	for (uint32_t i = 1; i < 20; i++) {
 		struct survival_ages *ages = &groups[i % WINDOWED_GROUPS];
 
-		windows[i] = (struct windowed_window){.begin_s = 60 + 2 * i,
+		windows[i] = (struct windowed_window){.number = i,
+						      .begin_s = 60 + 2 * i,
 						      .end_s = 60 + 2 * i + 0.1,
 						      .wall_s = 0.1,
 						      .interval_bytes = 64,
@@ -517,7 +518,8 @@ static void test_unknown_clock(void **state)
 	for (uint32_t i = 0; i < 8; i++) {
 		/* By the wall clock the window lasts 10 ms, and the run 80 s. By the net clock the
 		 * window lasts 30 ms, and the run only 8 s. */
-		windows[i] = (struct windowed_window){.begin_s = i,
+		windows[i] = (struct windowed_window){.number = i,
+						      .begin_s = i,
 						      .end_s = i + 0.03,
 						      .wall_s = 0.01,
 						      .interval_bytes = 64,

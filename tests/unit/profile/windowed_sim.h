@@ -52,8 +52,11 @@ static inline void begin(struct sim *s)
 	for (size_t i = 0; i < WINDOWS; i++) {
 		double at = RUN_S * ((double)i + 0.5 + 0.45 * sin((double)i * 78.233)) / WINDOWS;
 
-		s->windows[i] = (struct windowed_window){
-			.begin_s = at, .end_s = at + LENGTH, .interval_bytes = 64, .allocs = 1000};
+		s->windows[i] = (struct windowed_window){.number = i,
+							 .begin_s = at,
+							 .end_s = at + LENGTH,
+							 .interval_bytes = 64,
+							 .allocs = 1000};
 	}
 	s->run = (struct windowed_run){.windows = s->windows,
 				       .n_windows = WINDOWS,
