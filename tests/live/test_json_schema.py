@@ -179,7 +179,7 @@ def json_schema_of_replicas():
                    for leak in (20000, 20000, 400000)]
         with Tracer("-p", ",".join(str(t.pid) for t in targets), "-i", "16K",
                     "--max-overhead", "off", "-f", "pprof", "-o", directory + "/r", "-q") as tracer:
-            time.sleep(8)
+            time.sleep(15)  # a busy machine needs as long for an excess that is sure
             tracer.stop()
         for t in targets:
             t.stop()

@@ -23,16 +23,16 @@ double survivors__exposure(const struct survivors *s, uint64_t from, uint64_t to
 double survivors__hidden(const struct survivors *s, const struct net_clock *clock, uint64_t from,
 			 double net_s, double wall_s)
 {
-	double net = 0;
+	double net = 0, wall = 0;
 
 	for (size_t i = 0; i < s->n_windows; i++) {
 		const struct survivors_window *w = &s->windows[i];
 
-		if (!w->continuous && w->end_ns > from)
-			net += net_clock__at(clock, w->end_ns) -
-			       net_clock__at(clock, w->start_ns > from ? w->start_ns : from);
+		if (w->continuous || w->end_ns <= from)
+			continue;
+		net += w->stands * (net_clock__at(clock, w->end_ns) -
+				    net_clock__at(clock, w->start_ns > from ? w->start_ns : from));
+		wall += w->stands * survivors_window__seconds(w, from, UINT64_MAX);
 	}
-	return net > 0 && wall_s > 0
-		       ? net_s / net / (wall_s / survivors__exposure(s, from, UINT64_MAX))
-		       : 0;
+	return net > 0 && wall_s > 0 ? net_s / net / (wall_s / wall) : 0;
 }

@@ -21,15 +21,30 @@ static bool is_kept(const struct survivors_window *w, uint64_t last, uint64_t st
 	       (w->number + w->number / WINDOWED_GROUPS) % stride == 0;
 }
 
-/* Sets ret[i] to the new index of window i, or to DROPPED. Returns how many windows are kept. */
+/* Sets ret[i] to the new index of window i, or to DROPPED. Returns how many windows are kept,
+ * without stretches. */
 static size_t choose(const struct survivors *s, uint64_t stride, uint32_t *ret)
 {
 	uint64_t last = s->windows[s->n_windows - 1].number;
 	uint32_t kept = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_windows; i++)
+	for (size_t i = 0; i < s->n_windows; i++) {
 		ret[i] = is_kept(&s->windows[i], last, stride) ? kept++ : DROPPED;
-	return kept;
+		n += ret[i] != DROPPED && !s->windows[i].continuous;
+	}
+	return n;
+}
+
+static bool has_too_many(const struct survivors *s)
+{
+	size_t n = 0;
+
+	if (s->n_windows < OLD_WINDOWS_MAX)
+		return false;
+	for (size_t i = 0; i < s->n_windows; i++)
+		n += !s->windows[i].continuous;
+	return n >= OLD_WINDOWS_MAX;
 }
 
 static uint64_t middle(uint64_t from, uint64_t to)
@@ -114,18 +129,14 @@ int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reall
 	uint64_t last;
 	size_t kept = 0;
 
-	if (s->n_windows < OLD_WINDOWS_MAX)
+	if (!has_too_many(s))
 		return 0;
 	index = calloc(s->n_windows, sizeof(*index));
 	if (!index)
 		return -ENOMEM;
 	s->stride = s->stride ? s->stride : 1;
-	for (size_t n = choose(s, s->stride, index), next; n > MOST_KEPT; n = next) {
-		next = choose(s, 2 * s->stride, index);
-		if (next == n) /* the others are stretches */
-			break;
+	while (choose(s, s->stride, index) > MOST_KEPT)
 		s->stride *= 2;
-	}
 	if (drop_blocks(s, index) || drop_edges(s, index, clock))
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++)

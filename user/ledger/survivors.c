@@ -327,14 +327,8 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	s->piece_ns = window->start_ns;
 	s->piece_allocs = window->allocs;
 	s->met = true;
-	if (last && last->start_ns == window->start_ns) { /* met again, after an exec */
-		uint64_t number = last->number;
-
-		*last = *window;
-		last->number = number;
-		last->stands = 1;
+	if (last && last->end_ns == window->end_ns) /* met again, after an exec */
 		return 0;
-	}
 	if (last && last->end_ns == window->start_ns && last->continuous == window->continuous) {
 		last->end_ns = window->end_ns;
 		last->allocs += window->allocs;

@@ -17,6 +17,12 @@ double windowed_born__trust(const struct windowed_born *born)
 	return square > 0 ? square / (square + WINDOWED_FEW * born->squares) : 0;
 }
 
+/* For how many windows does the window of the births stand? */
+static double stands_of(const struct windowed_run *run, const struct windowed_born *born)
+{
+	return windowed_window__stands(&run->windows[born->window]);
+}
+
 /* --- figures --- */
 
 /* The figures of a stack from one choice of windows. */
@@ -570,11 +576,12 @@ static double allocated_by_wall(const struct context *c)
 
 	for (size_t i = c->run->n_before; i < c->run->n_windows; i++)
 		if (windowed_strata__counts(c->run, c->strata, i, NOBODY))
-			wall += c->run->windows[i].wall_s;
+			wall += windowed_window__stands(&c->run->windows[i]) *
+				c->run->windows[i].wall_s;
 	for (size_t i = 0; i < c->stack->n_born; i++)
 		if (c->stack->born[i].window >= c->run->n_before &&
 		    windowed_strata__counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
-			bytes += c->stack->born[i].bytes;
+			bytes += stands_of(c->run, &c->stack->born[i]) * c->stack->born[i].bytes;
 	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
 }
 
@@ -733,8 +740,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 
 	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < stack->n_born; i++) {
-		objects += stack->born[i].objects;
-		bytes += stack->born[i].bytes;
+		objects += stands_of(run, &stack->born[i]) * stack->born[i].objects;
+		bytes += stands_of(run, &stack->born[i]) * stack->born[i].bytes;
 		ret->samples += stack->born[i].samples;
 	}
 	/* The figures from all windows (g = 0) are made last, so that in the end c.survival is from

@@ -310,6 +310,13 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
 }
 
+void budget__end_window(struct session *s, struct target *t)
+{
+	if (run_time__runs(&t->budget.run))
+		note_edge(s, &t->budget.pace, NET_CLOCK_ENDS);
+	run_time__close(&t->budget.run);
+}
+
 /* Reads the tables once for all windows that are over, and for parts of windows. */
 static void harvest(void *ctx, struct paced **processes, size_t n)
 {

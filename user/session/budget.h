@@ -42,6 +42,10 @@ bool budget__holds(struct session *session);
  * and there is no limit. */
 bool budget__cost_known(const struct session *session);
 
+/* The target's process has ended, perhaps in a window: reads the clock of this window for the last
+ * time. */
+void budget__end_window(struct session *session, struct target *target);
+
 /* Returns the cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 

@@ -70,7 +70,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 		const struct abi_live *live = &e->blocks[i].live;
 		long site = process_sites__find(sites, &live->stack);
 
-		if (site >= 0 && live->birth == BIRTH_GROWN && live->birth_ns >= from &&
+		if (site >= 0 && live->birth == BIRTH_GROWN &&
+		    !e->windows[e->blocks[i].window].continuous && live->birth_ns >= from &&
 		    live->birth_ns < from + step * SERIES_SEGMENTS && e->blocks[i].hashed &&
 		    survivors_block__may_live(&e->blocks[i]))
 			shares[site]++;

@@ -621,7 +621,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 	targets__read(s, t);
 	scheduler__end(&s->scheduler, &t->budget.pace);
-	run_time__close(&t->budget.run); /* the window in which the process ended */
+	budget__end_window(s, t);
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)

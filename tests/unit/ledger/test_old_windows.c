@@ -40,6 +40,7 @@ struct fixture {
 	struct survivors s;
 	struct net_clock clock; /* half as fast as the wall clock */
 	struct reallocs reallocs;
+	bool alternate; /* every second window is a stretch */
 };
 
 static uint64_t start_of(uint64_t number)
@@ -66,7 +67,8 @@ static void add_window(struct fixture *f, uint64_t number)
 					   .end_ns = start_of(number) + 40 * MS,
 					   .interval = 1,
 					   .allocs = 100,
-					   .continuous = number == STRETCH};
+					   .continuous = number == STRETCH ||
+							 (f->alternate && number % 2)};
 	const struct abi_live live = {.size = size_of(number),
 				      .interval = 1,
 				      .birth_ns = w.start_ns + 1,
@@ -92,17 +94,23 @@ static void add_window(struct fixture *f, uint64_t number)
 	*record = (struct realloc_record){.start_ns = w.start_ns, .end_ns = w.end_ns};
 }
 
-static void watch(struct fixture *f)
+static void watch_some(struct fixture *f, uint64_t n, bool alternate)
 {
 	memset(f, 0, sizeof(*f));
+	f->alternate = alternate;
 	memset(forgotten, 0, sizeof(forgotten));
 	survivors__init(&f->s, (const uint64_t[2]){11, 13});
 	f->s.forget = forget;
-	for (uint64_t i = 0; i < WINDOWS; i++) {
+	for (uint64_t i = 0; i < n; i++) {
 		add_window(f, i);
 		assert_int_equal(old_windows__drop(&f->s, &f->clock, &f->reallocs), 0);
-		assert_true(f->s.n_windows <= OLD_WINDOWS_MAX);
+		assert_true(alternate || f->s.n_windows <= OLD_WINDOWS_MAX);
 	}
+}
+
+static void watch(struct fixture *f)
+{
+	watch_some(f, WINDOWS, false);
 }
 
 static void end(struct fixture *f)
@@ -219,12 +227,34 @@ static void test_sums_stay(void **state)
 	end(&f);
 }
 
+/* All stretches are kept, and do not take the place of windows. */
+static void test_stretches_are_kept(void **state)
+{
+	size_t sampled = 0, old = 0;
+	struct fixture f;
+
+	(void)state;
+	watch_some(&f, 5 * OLD_WINDOWS_MAX, true);
+	for (size_t i = 0; i < f.s.n_windows; i++) {
+		if (f.s.windows[i].continuous)
+			continue;
+		sampled++;
+		old += f.s.windows[i].number < 2 * OLD_WINDOWS_MAX;
+	}
+	/* window number STRETCH is one, too */
+	assert_int_equal(f.s.n_windows - sampled, 5 * OLD_WINDOWS_MAX / 2 + 1);
+	assert_in_range(sampled, OLD_WINDOWS_MAX / 2, OLD_WINDOWS_MAX);
+	assert_true(old > OLD_WINDOWS_MAX / 10);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_windows_are_kept_evenly),
 		cmocka_unit_test(test_what_was_born_goes_with_its_window),
 		cmocka_unit_test(test_sums_stay),
+		cmocka_unit_test(test_stretches_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
