@@ -174,7 +174,6 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 		struct survivors_witness *w = &s->stacks[b->stack].witness;
 		struct survival_ages *ages;
 		int k = class[b->window];
-
 		double gap = b->window + 1 == s->n_windows && b->live.birth_ns < s->piece_ns
 				     ? now_s - last_s
 				     : since[b->window];

@@ -741,7 +741,7 @@ static int take_sites(struct survivors *s, const struct snapshot_sites *sites, b
 
 int survivors__take_sites(struct survivors *s, const struct snapshot_sites *sites)
 {
-	return take_sites(s, sites, s->n_windows && s->windows[s->n_windows - 1].continuous);
+	return take_sites(s, sites, survivors__in_stretch(s));
 }
 
 int survivors__pass_over(struct survivors *s, const struct snapshot_sites *sites)

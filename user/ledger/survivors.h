@@ -195,6 +195,12 @@ double survivors__hidden(const struct survivors *survivors, const struct net_clo
  * part's end. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
+/* Is the window of the last survivors__meet() a stretch of continuous tracing? */
+static inline bool survivors__in_stretch(const struct survivors *survivors)
+{
+	return survivors->n_windows && survivors->windows[survivors->n_windows - 1].continuous;
+}
+
 /* Takes over the kernel side's counts so far, by stack of the process. Call it before each harvest:
  * in a continuous stretch these counts are the births. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);

@@ -153,8 +153,9 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	/* in a stretch of continuous tracing the kernel's tables have all blocks */
-	rc = b->stretch ? reallocs__pass_over(&b->reallocs, &his)
-			: reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
+	rc = survivors__in_stretch(&b->survivors)
+		     ? reallocs__pass_over(&b->reallocs, &his)
+		     : reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
 	/* must come before survivors__harvest(): of the blocks that were born in a stretch of
 	 * continuous tracing, that function counts those that are left */
 	if (!rc)

@@ -46,13 +46,12 @@ static uint64_t middle(const struct survivors *e, const struct windowed_run *win
 }
 
 /* Returns for how many windows the last window that began at the time ns or before stands, or the
- * first window if none did. 0: it is a continuous stretch. */
+ * first window if none did. */
 static double stands_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
-	const struct survivors_window *w = &s->windows[later ? later - 1 : 0];
 
-	return w->continuous ? 0 : w->stands;
+	return s->windows[later ? later - 1 : 0].stands;
 }
 
 /* Returns, for each site, the share of its vectors' growth that is still held; NULL: out of
@@ -229,14 +228,11 @@ int realloc_trend__add_live(const struct build *b, struct profile *p,
 	for (size_t i = 0; i < c->n_records && trend->held; i++) {
 		const struct realloc_record *r = &c->records[i];
 		long site = process_sites__find(sites, &r->stack);
-		double bytes, one, stands;
+		double bytes, one;
 
 		if (site < 0 || !(r->grown > 0) || !(r->samples > 0) || !(trend->held[site] > 0))
 			continue;
-		stands = stands_at(e, r->start_ns);
-		if (!(stands > 0))
-			continue;
-		bytes = r->grown * stands * trend->scale * trend->held[site];
+		bytes = r->grown * stands_at(e, r->start_ns) * trend->scale * trend->held[site];
 		one = bytes / r->samples;
 		live[site].samples += (uint64_t)r->samples;
 		live[site].objects = 1; /* at least */
