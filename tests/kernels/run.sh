@@ -9,7 +9,8 @@
 #                                     (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.
-# Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (280) is the limit for each guest.
+# Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (560) is the limit for each guest: two
+# guests at once on two cores take some 290 s.
 # KEEP=1 leaves the initramfs and the results in build/kernels/.
 set -eu
 
@@ -20,7 +21,7 @@ progs='truth_basic truth_threads truth_sampled exec_chain fork_child churn busy 
 chains chains_static chains_static_pie chains_frames chains_frames_static chains_frames_static_pie
 chains_mixed chains_mixed_static chains_mixed_static_pie chains_step.so chains_cxx
 truth_regions truth_faults newborn reporter churn_static'
-boot_timeout_s=${BOOT_TIMEOUT_S:-280}
+boot_timeout_s=${BOOT_TIMEOUT_S:-560}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
