@@ -83,6 +83,9 @@ struct pace_ops {
 	/* Puts the process's own probes in place. The function may set process->cut: the probes are
 	 * then taken out again at once. 0, or negative errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
+	/* CPU time that memtrace has used so far, with its helpers that have ended. Those that
+	 * placed probes have ended when open() returns. */
+	uint64_t (*own_cpu_ns)(void *ctx);
 	/* Begins to remove the process's own probes. */
 	void (*begin_close)(void *ctx, struct paced *process);
 	/* Have all the process's own probes gone? */

@@ -19,7 +19,9 @@
 #define FULL_TICKS    5		  /* after so many full ticks in a row, turns are limited */
 #define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the
- * file. So afterwards no window is opened for REST times as long. */
+ * file. So afterwards no window is opened for REST times as long. The CPU time counts, and not the
+ * elapsed time: before it delays anything, the kernel waits for a grace period of RCU, which takes
+ * more than a second if RCU's own threads wait for a CPU. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
@@ -363,7 +365,7 @@ static bool is_near_end(const struct scheduler *sc, uint64_t now)
 
 static void open_turn(struct scheduler *sc, struct paced *p)
 {
-	uint64_t begin = pace__now_ns(sc);
+	uint64_t begin = sc->ops->own_cpu_ns(sc->ctx);
 	double cost, cpu;
 
 	if (pace__open_window(sc, p)) { /* there is nothing to place probes on */
@@ -371,7 +373,7 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 		return;
 	}
-	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
+	sc->rest_ns = pace__now_ns(sc) + REST * (sc->ops->own_cpu_ns(sc->ctx) - begin);
 }
 
 /* Returns how long the turn of a process that is traced cheaply may be. The turn has no limit while

@@ -361,6 +361,12 @@ static int machine_idle_ns(void *ctx, uint64_t *ret)
 	return own__machine_idle_ns(ret);
 }
 
+static uint64_t own_cpu_ns(void *ctx)
+{
+	(void)ctx;
+	return own__cpu_ns();
+}
+
 static bool can_open(void *ctx, struct paced *p)
 {
 	struct session *s = ctx;
@@ -518,6 +524,7 @@ static const struct pace_ops ops = {
 	.machine_idle_ns = machine_idle_ns,
 	.can_open = can_open,
 	.open = open_window,
+	.own_cpu_ns = own_cpu_ns,
 	.begin_close = begin_close,
 	.is_gone = is_gone,
 	.set_window = set_window,
