@@ -164,12 +164,13 @@ struct capture_refusal {
 	uint64_t vaddr;	    /* the function's; 0: a ret instruction's, or capture__refuse() */
 	/* the whole allocator is not traced; else only this function is not traced */
 	bool whole;
-	/* the file was released: its inode number may belong to another file now */
+	/* it does not hold any more: the file was released (its inode number may belong to another
+	 * file now), or capture__allow() was called */
 	bool gone;
 	char text[640]; /* for people: function, reason, consequence */
 };
-/* All refusals of the run, in order of time. The capture owns them. They are valid until the next
- * capture__attach(), capture__resume() or capture__refuse(). */
+/* All refusals of the run, in order of time; each stands there once. The capture owns them. They
+ * are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
@@ -177,6 +178,9 @@ const struct capture_refusal *capture__refusals(const struct capture *capture, s
  * -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
+/* Lifts what capture__refuse() has forbidden in every process, for the allocators of this family in
+ * the file. The caller then has the file probed again. */
+void capture__allow(struct capture *capture, const struct file_id *file, const char *family);
 
 /* Does the file have probes for all processes? A pause may have taken them out at the moment.
  * *ret_since_ns (may be NULL): when the file got its first probes, CLOCK_MONOTONIC. */

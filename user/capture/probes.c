@@ -222,45 +222,70 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
-/* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
- * instruction of a function that may throw. 0 or -ENOMEM. */
-static int note_refusal(struct capture *c, const struct allocator *a,
-			const struct alloc_point *point, bool whole, int reason)
+/* Notes a refusal. One that does not hold any more may come back with the same words, for example
+ * if a program is started again each day. It then holds again. Returns NULL if there is no
+ * memory. */
+static const struct capture_refusal *add_refusal(struct capture *c,
+						 const struct capture_refusal *fresh)
 {
-	struct capture_refusal *r;
+	for (size_t i = 0; i < c->n_refusals; i++) {
+		struct capture_refusal *r = &c->refusals[i];
+
+		if (r->gone && r->pid == fresh->pid && file_id__equal(&r->file, &fresh->file) &&
+		    r->family == fresh->family && r->vaddr == fresh->vaddr &&
+		    r->whole == fresh->whole && !strcmp(r->text, fresh->text)) {
+			r->gone = false;
+			return r;
+		}
+	}
+	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
+		return NULL;
+	c->refusals[c->n_refusals] = *fresh;
+	return &c->refusals[c->n_refusals++];
+}
+
+/* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
+ * instruction of a function that may throw. Returns as add_refusal(). */
+static const struct capture_refusal *note_refusal(struct capture *c, const struct allocator *a,
+						  const struct alloc_point *point, bool whole,
+						  int reason)
+{
+	struct capture_refusal r = {.file = a->file,
+				    .family = a->family,
+				    .vaddr = point ? point->func.vaddr : 0,
+				    .whole = whole};
 	char place[96] = "one of its ret instructions";
 
-	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
-		return -ENOMEM;
-	r = &c->refusals[c->n_refusals++];
-	*r = (struct capture_refusal){.file = a->file,
-				      .family = a->family,
-				      .vaddr = point ? point->func.vaddr : 0,
-				      .whole = whole};
 	if (point)
 		snprintf(place, sizeof(place), "its instruction \"%s\"", point->site.instruction);
-	snprintf(r->text, sizeof(r->text),
+	snprintf(r.text, sizeof(r.text),
 		 "%.120s of %.256s cannot be probed, because the kernel takes no probe on %s "
 		 "(error %d): %s",
 		 point ? point->name : "a function that may throw", a->path, place, -reason,
 		 whole ? "this allocator is not traced, because freed blocks would look live"
 		       : alloc_point__loss(point));
-	return 0;
+	return add_refusal(c, &r);
 }
 
 int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, const char *text)
 {
-	struct capture_refusal *r;
+	struct capture_refusal r = {
+		.pid = pid, .file = a->file, .family = a->family, .whole = true};
 
 	if (find_refusal(c, a, NULL, pid))
 		return 0;
-	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
-		return -ENOMEM;
-	r = &c->refusals[c->n_refusals++];
-	*r = (struct capture_refusal){
-		.pid = pid, .file = a->file, .family = a->family, .whole = true};
-	snprintf(r->text, sizeof(r->text), "%s", text);
-	return 0;
+	snprintf(r.text, sizeof(r.text), "%s", text);
+	return add_refusal(c, &r) ? 0 : -ENOMEM;
+}
+
+void capture__allow(struct capture *c, const struct file_id *file, const char *family)
+{
+	for (size_t i = 0; i < c->n_refusals; i++) {
+		struct capture_refusal *r = &c->refusals[i];
+
+		r->gone |= !r->pid && r->whole && r->family == family &&
+			   file_id__equal(&r->file, file);
+	}
 }
 
 /* Frees the places that released objects have in the kernel's tables, if an object's last link is
@@ -386,12 +411,13 @@ static int note_refusals(struct capture *c, const struct allocator *a, const str
 		const struct capture_offset_list *list = attach->refused[i].list;
 		uint32_t at = attach->refused[i].at;
 		bool whole = list->essential[at];
+		const struct capture_refusal *r;
 
-		if (note_refusal(c, a, list->points[at], whole, attach->refused[i].rc))
+		r = note_refusal(c, a, list->points[at], whole, attach->refused[i].rc);
+		if (!r)
 			return error__set(err, -ENOMEM, "out of memory");
 		if (whole)
-			return error__set(err, -EOPNOTSUPP, "%s",
-					  c->refusals[c->n_refusals - 1].text);
+			return error__set(err, -EOPNOTSUPP, "%s", r->text);
 	}
 	return 0;
 }
