@@ -390,18 +390,31 @@ def strange_patched(kind):
 @test(long=True)
 def strange_patched_everywhere():
     """Probes in the code of every process would also be placed in the patched code. So this malloc
-    gets no probes, and the output says why other processes that use it are not traced."""
-    with Target("patched") as target, Target("churn") as other, \
+    gets no probes, and the output says why other processes that use it are not traced. When the
+    process that patched the code has ended, the others are traced."""
+    for ends in (False, True):
+        check_patched_everywhere(ends)
+
+
+def check_patched_everywhere(ends):
+    with Target("patched") as target, Target("churn", "--pairs", "1000") as other, \
             Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json",
                    "-f", "none") as tracer:
         expect_equal(target.go(), OWN, "calls while others are traced")
+        if ends:
+            expect_equal(target.quit(), 0, "status of the target")
+            wait_until(lambda: changed_text(other.pid), "the other's probes are there")
+            other.go()
         result = tracer.stop()
         expect_words(result.err,
                      rf"malloc of .* cannot be probed: pid {target.pid} \(patched\) has patched")
         profile = by_pid(result.out)[other.pid]
-        expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
         expect_words(profile["refused"], f"pid {target.pid}")
-        expect_equal(target.go(), OWN, "calls after")
+        if ends:
+            expect(profile["alloc_calls"] >= 1000, "calls:", profile["alloc_calls"])
+        else:
+            expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
+            expect_equal(target.go(), OWN, "calls after")
 
 
 def check_patches_later(*options):

@@ -366,6 +366,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		}
 	}
 	clear_status(&line);
+	say_refused(s, &told); /* a run may end before its first news */
 	return status;
 }
 

@@ -58,8 +58,11 @@ struct session {
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	/* the last files__let_go() released a file */
-	uint64_t files_next_ns; /* when files__let_go() checks again */
+	bool files_released;	  /* the last files__let_go() released a file */
+	uint64_t files_next_ns;	  /* when files__let_go() checks again */
+	struct patcher *patchers; /* owned; patched.c */
+	size_t n_patchers, patchers_room;
+	uint64_t patchers_next_ns; /* when patched__lift() checks again */
 
 	struct launch launch;
 	struct privileges_use privileges;
@@ -317,6 +320,18 @@ void patched__look_everywhere(struct session *session, struct allocators *alloca
  * target has changed, and takes their probes out. Where probes are for all processes, they are
  * taken out of all processes. */
 void patched__look_again(struct session *session, struct target *target);
+
+/* A process because of which an allocator is refused in all processes. */
+struct patcher {
+	pid_t pid;
+	uint64_t start_ticks;
+	struct file_id file;
+	const char *family; /* static */
+};
+
+/* Now and then: lifts the refusals whose patchers have ended. The allocators are probed again if no
+ * other process has patched them. */
+void patched__lift(struct session *session);
 
 /* --- region_calls.c: the regions that targets take from the kernel --- */
 

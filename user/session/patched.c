@@ -3,13 +3,18 @@
  * Probes for all processes appear in every process, so all processes are checked beforehand. A
  * later change is noticed in targets only. A program that changes its code calls mprotect to make
  * the code writable, and then executable again. memtrace gets news of such calls, but only for
- * targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
+ * targets. A change without mprotect (through /proc/PID/mem) is not noticed. When a process that
+ * changed code has ended, the allocator may get probes again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/vector.h"
 #include "proc/process.h"
 #include "session/internal.h"
+
+#define LIFT_EVERY_NS 5000000000ull
 
 struct look {
 	struct session *s;
@@ -36,13 +41,33 @@ static const char *changed(const struct allocator *a, pid_t pid, const struct ma
 	return text;
 }
 
+/* Without memory for the patcher, the refusal is never lifted. */
+static void refuse(struct session *s, const struct allocator *a, pid_t pid, const char *text)
+{
+	struct process_info info;
+
+	capture__refuse(s->capture, a, 0, text);
+	if (process__read_stat(pid, &info)) /* it has ended: the next check lifts the refusal */
+		info.start_ticks = 0;
+	for (size_t i = 0; i < s->n_patchers; i++) {
+		const struct patcher *p = &s->patchers[i];
+
+		if (p->pid == pid && p->start_ticks == info.start_ticks && p->family == a->family &&
+		    file_id__equal(&p->file, &a->file))
+			return;
+	}
+	if (!VECTOR_ADD_ROOM(s->patchers, s->n_patchers))
+		s->patchers[s->n_patchers++] =
+			(struct patcher){pid, info.start_ticks, a->file, a->family};
+}
+
 static void look_at(const struct look *look, pid_t pid, const struct maps *maps)
 {
 	char text[640];
 
 	for (size_t i = look->allocators->n_attached; i < look->allocators->n; i++)
 		if (changed(look->allocators->list[i], pid, maps, text, sizeof(text)))
-			capture__refuse(look->s->capture, look->allocators->list[i], 0, text);
+			refuse(look->s, look->allocators->list[i], pid, text);
 }
 
 static int look_at_other(pid_t pid, void *ctx)
@@ -74,7 +99,8 @@ void patched__look_everywhere(struct session *s, struct allocators *allocators)
 }
 
 /* Takes the probes of an allocator out of the code of all processes, and refuses it. */
-static void refuse_everywhere(struct session *s, const struct allocator *a, const char *text)
+static void refuse_everywhere(struct session *s, const struct allocator *a, pid_t pid,
+			      const char *text)
 {
 	struct allocator refused = {.family = a->family, .file = a->file};
 	unsigned char *mark = binaries__mark(s->binaries, &a->file);
@@ -82,7 +108,42 @@ static void refuse_everywhere(struct session *s, const struct allocator *a, cons
 	files__release(s, &refused.file); /* frees a */
 	if (mark)
 		*mark = FILE_REFUSED;
-	capture__refuse(s->capture, &refused, 0, text);
+	refuse(s, &refused, pid, text);
+}
+
+static bool lives(const struct patcher *p)
+{
+	struct process_info info;
+
+	return !process__read_stat(p->pid, &info) && info.start_ticks == p->start_ticks;
+}
+
+/* The next check of the targets' new files places the probes, after a look at all processes. */
+static void lift(struct session *s, const struct patcher *p)
+{
+	unsigned char *mark = binaries__mark(s->binaries, &p->file);
+
+	capture__allow(s->capture, &p->file, p->family);
+	if (mark && *mark == FILE_REFUSED)
+		*mark = FILE_NEW;
+	for (size_t i = 0; i < s->n_targets; i++)
+		s->targets[i]->probes_due = true;
+}
+
+void patched__lift(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	size_t kept = 0;
+
+	if (!s->n_patchers || now < s->patchers_next_ns || s->stopped)
+		return;
+	s->patchers_next_ns = now + LIFT_EVERY_NS;
+	for (size_t i = 0; i < s->n_patchers; i++)
+		if (lives(&s->patchers[i]))
+			s->patchers[kept++] = s->patchers[i];
+		else
+			lift(s, &s->patchers[i]);
+	s->n_patchers = kept;
 }
 
 void patched__look_again(struct session *s, struct target *t)
@@ -99,7 +160,7 @@ void patched__look_again(struct session *s, struct target *t)
 
 			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
 				continue;
-			refuse_everywhere(s, a, text);
+			refuse_everywhere(s, a, t->info.pid, text);
 			patched__look_again(s, t); /* checks the allocators that are left */
 			return;
 		}

@@ -40,6 +40,7 @@ void session__free(struct session *s)
 	for (size_t i = 0; i < s->n_attached; i++)
 		allocators__free(s->attached[i]);
 	free(s->attached);
+	free(s->patchers);
 	free(s->orphans);
 	free(s->paused);
 	free(s->borrowers);
@@ -263,6 +264,7 @@ bool session__dispatch(struct session *s)
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
+	patched__lift(s);
 	guard__await_beat(s);
 	/* A selection may bring new targets at any time, unless it only follows children. */
 	if (s->selection && s->selection->dynamic)
