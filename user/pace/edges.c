@@ -268,6 +268,8 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	enum windows_action action;
 	double cost, cpu;
 
+	p->windows.spare = sc->spare;
+	p->windows.sleeps = !p->windows.open && sc->ops->sleeps(sc->ctx, p);
 	pace__read_totals(sc, p, &cost, &cpu);
 	/* while a turn may have to make room for another turn, its interval stays */
 	p->windows.thinning.most =

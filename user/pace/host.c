@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/host.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MS 1e6
@@ -42,10 +43,11 @@ static double between(double x, double low, double high)
 void host__begin(struct host *h, double budget, double own, unsigned cpus, uint64_t now_ns,
 		 double cost_ns)
 {
-	double samples_ns = h->samples_ns;
+	double samples_ns = h->samples_ns, spare = h->spare;
 
 	memset(h, 0, sizeof(*h));
 	h->samples_ns = samples_ns;
+	h->spare = spare;
 	h->budget = budget;
 	h->own = own;
 	h->cpus = cpus ? cpus : 1;
@@ -171,10 +173,10 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (If CPU time is less than wall time, wall
-		 * time counts: tracing a process that is mostly idle may cost the same share of a
-		 * core, as in windows.h.) */
-		time = cpu > wall ? cpu : wall;
+		 * whole CPU and tracing costs nothing? (Tracing a process that is mostly idle may
+		 * cost the same share of the core that the machine leaves idle, as in
+		 * windows.h.) */
+		time = fmax(cpu, h->spare * wall);
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
 			return false;
@@ -264,5 +266,5 @@ bool host_process__forecast(const struct host_process *p, const struct host *h, 
 	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
 
 	*sum += rate;
-	return rate > EASY * h->own * between(p->cpu_rate, 1, 1e6);
+	return rate > EASY * h->own * fmax(p->cpu_rate, h->spare);
 }

@@ -9,8 +9,8 @@
  * are in the code of all processes ("everywhere"), which gives the most exact figures. The first
  * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent. So
  * the start of a program, which allocates in a burst, does not exceed the limit. The second limit
- * is judged over stretches of half a second. If the process used less CPU time than a stretch
- * lasted, the limit is the same share of the stretch's wall time.
+ * is judged over stretches of half a second. If the process used less CPU time than the machine
+ * left idle on one core, the limit is the same share of that idle time.
  *
  * When a limit is exceeded, probes are removed from the code of all processes. From then on, a few
  * processes at a time have probes, for a window each. (windows.h keeps the limit of each process.)
@@ -53,6 +53,8 @@ struct host {
 	double budget; /* share of the machine's CPU time, 0..1; 0: no limit */
 	double own;    /* share of its own CPU time that tracing may cost a process */
 	double cpus;
+	double spare; /* the share of one core that the machine leaves idle, 0..1; the caller sets
+		       * it, also before host__begin() */
 	bool everywhere;
 	uint64_t since_ns; /* when last booked */
 	double cost_ns;	   /* the machine's total cost then */

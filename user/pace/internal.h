@@ -27,6 +27,11 @@ static inline bool paced__is_kept(const struct paced *p)
 	return p->begun && !p->ended;
 }
 
+/* --- scheduler.c --- */
+
+/* Measures which share of a core the machine has left idle recently. */
+void pace__watch_spare(struct scheduler *sc);
+
 /* --- edges.c --- */
 
 /* Reads the totals of a process. Totals are read nowhere else. */

@@ -8,8 +8,6 @@
 #define SPARE_EVERY_NS (200 * MS)
 #define QUIET_NS       (200 * MS) /* no window opens in this time after scheduler__is_quiet() */
 
-/* --- own: each process by its windows alone --- */
-
 double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns)
 {
 	double spare = idle_ns > idle_before_ns ? (double)(idle_ns - idle_before_ns) / wall_ns : 0;
@@ -17,8 +15,7 @@ double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_n
 	return spare < 1 ? spare : 1;
 }
 
-/* Measures which share of a core the machine has left idle recently. */
-static void watch_spare(struct scheduler *sc)
+void pace__watch_spare(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc), idle;
 
@@ -33,10 +30,10 @@ static void watch_spare(struct scheduler *sc)
 	sc->spare_next_ns = now + SPARE_EVERY_NS;
 }
 
+/* --- own: each process by its windows alone --- */
+
 static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 {
-	p->windows.spare = sc->spare;
-	p->windows.sleeps = !p->windows.open && sc->ops->sleeps(sc->ctx, p);
 	switch (pace__step(sc, p, now)) {
 	case WINDOWS_OPEN:
 		if (pace__open_window(sc, p)) { /* opening is tried again */
@@ -78,7 +75,7 @@ void scheduler__begin(struct scheduler *sc, const struct pace_ops *ops, void *ct
 	sc->ctx = ctx;
 	sc->limits = *limits;
 	sc->begun = true;
-	sc->spare = limits->spare;
+	sc->spare = sc->host.spare = limits->spare;
 	sc->turn_ns = UINT64_MAX;
 	sc->begin_ns = pace__now_ns(sc);
 	if (!limits->shared)
@@ -137,7 +134,7 @@ uint64_t scheduler__keep(struct scheduler *sc)
 	next = pace__end_favours(sc);
 	if (sc->limits.shared)
 		return pace__earlier(next, shared__keep(sc));
-	watch_spare(sc);
+	pace__watch_spare(sc);
 	pace__end_closes(sc);
 	for (size_t i = 0; i < sc->n; i++)
 		if (paced__is_kept(sc->processes[i]))

@@ -142,7 +142,7 @@ struct pace_limits {
 	 * process gets more turns (shared), but no larger share. 0: no process is favoured */
 	double favour;
 	unsigned cpus;
-	double spare; /* own: share of one core that the machine left idle before the run, 0..1 */
+	double spare; /* share of one core that the machine left idle before the run, 0..1 */
 	/* the smallest and the largest factor by which the sampling interval asked for may be
 	 * multiplied in continuous tracing. 0 counts as 1 */
 	double least_thinned, most_thinned;

@@ -23,6 +23,7 @@
  * elapsed time: before it delays anything, the kernel waits for a grace period of RCU, which takes
  * more than a second if RCU's own threads wait for a CPU. */
 #define REST	       4
+#define IN_VAIN_NS     (2000 * MS) /* no turn for a process that could not be probed */
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
 /* If samples closer than asked for cost the host too much, they are not tried again for this
@@ -187,21 +188,19 @@ static void watch_calm(struct scheduler *sc)
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 		struct thinning *thinning = &p->windows.thinning;
-		double cost, cpu, samples;
+		double cost, cpu, samples, idle;
 
 		if (!paced__is_kept(p) || thinning->factor > 1)
 			continue;
+		idle = sc->spare * (double)(now - p->calm_since_ns);
 		pace__read_totals(sc, p, &cost, &cpu);
 		samples = p->windows.samples_ns - p->calm_samples_ns;
-		/* If CPU time is less than wall time, wall time counts, as in
-		 * host_process__judge(). */
+		/* the same time counts as in host_process__judge() */
 		if (p->calm_since_ns)
 			thinning__watch(
 				thinning,
 				&(struct thinning_costs){cost - p->calm_cost_ns - samples, samples,
-							 fmax(cpu - p->calm_cpu_ns,
-							      (double)(now - p->calm_since_ns)) -
-								 samples,
+							 fmax(cpu - p->calm_cpu_ns, idle) - samples,
 							 sc->host.own},
 				now);
 		/* The process may hold too many samples by now, or the tables may be full. */
@@ -244,12 +243,15 @@ static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
 	bool over = false, was_busy = sc->was_busy;
+	double least;
 
 	pace__book(sc);
 	sc->was_busy = host__is_busy(&sc->host);
+	least = pace__now_ns(sc) < sc->fine_after_ns ? 1 : sc->limits.least_thinned;
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 
+		p->windows.thinning.least = least > 0 ? least : 1;
 		if (paced__is_kept(p) && (sc->was_busy || p->windows.thinning.factor > 1))
 			over |= is_too_dear(sc, p);
 	}
@@ -363,17 +365,20 @@ static bool is_near_end(const struct scheduler *sc, uint64_t now)
 	return false;
 }
 
-static void open_turn(struct scheduler *sc, struct paced *p)
+/* Returns false if nothing could be opened. */
+static bool open_turn(struct scheduler *sc, struct paced *p)
 {
 	uint64_t begin = sc->ops->own_cpu_ns(sc->ctx);
 	double cost, cpu;
 
-	if (pace__open_window(sc, p)) { /* there is nothing to place probes on */
+	if (pace__open_window(sc, p)) { /* there may be nothing to place probes on */
 		pace__read_totals(sc, p, &cost, &cpu);
 		host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
-		return;
+		p->windows.next_ns = pace__now_ns(sc) + IN_VAIN_NS;
+		return false;
 	}
 	sc->rest_ns = pace__now_ns(sc) + REST * (sc->ops->own_cpu_ns(sc->ctx) - begin);
+	return true;
 }
 
 /* Returns how long the turn of a process that is traced cheaply may be. The turn has no limit while
@@ -394,7 +399,6 @@ static void open_next(struct scheduler *sc)
 	struct paced *p;
 	bool full = false;
 	size_t n = 0;
-	double cost, cpu;
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
@@ -408,11 +412,8 @@ static void open_next(struct scheduler *sc)
 			p->windows.next_ns = now + TICK_NS;
 			continue;
 		}
-		pace__read_totals(sc, p, &cost, &cpu);
-		if (windows__step(&p->windows, now, cost, cpu) == WINDOWS_OPEN) {
-			open_turn(sc, p);
+		if (pace__step(sc, p, now) == WINDOWS_OPEN && open_turn(sc, p))
 			break;
-		}
 	}
 	sc->full_ticks = full ? sc->full_ticks + 1 : 0;
 	sc->turn_ns = longest_turn_ns(sc, n);
@@ -481,6 +482,8 @@ uint64_t shared__keep(struct scheduler *sc)
 {
 	uint64_t next;
 
+	pace__watch_spare(sc);
+	sc->host.spare = sc->spare;
 	if (sc->host.everywhere && pace__now_ns(sc) >= sc->tick_ns)
 		watch_costs(sc);
 	next = sc->host.everywhere ? sc->tick_ns : keep_turns(sc);

@@ -32,7 +32,10 @@
  * moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL
-#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share, for bursts */
+/* What seeing regions may cost beyond its share, for bursts. The second value is for continuous
+ * tracing: there it also pays for a program that maps much when it starts to work. */
+#define REGIONS_CREDIT_NS	 50000000
+#define REGIONS_STEADY_CREDIT_NS 1000000000
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
@@ -394,15 +397,20 @@ static int open_shared(struct session *s, struct target *t)
 	struct error none = {};
 	int rc;
 
+	if (t->headless) { /* the kernel would place no probe */
+		t->silent = true;
+		return -ESRCH;
+	}
 	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_OWN, s->extra,
 			      s->n_extra, &allocators, &none);
 	if (rc)
 		return rc;
 	allocators->n_attached = allocators->n;
-	t->budget.pace.failed += capture__resume(s->capture, allocators, t->info.pid, &none) != 0;
-	t->budget.pace.cut = !is_same(t);
+	rc = capture__resume(s->capture, allocators, t->info.pid, &none);
+	t->budget.pace.failed += rc != 0;
+	t->budget.pace.cut = !rc && !is_same(t);
 	allocators__free(allocators);
-	return 0;
+	return rc;
 }
 
 static int open_window(void *ctx, struct paced *p)
@@ -416,9 +424,12 @@ static int open_window(void *ctx, struct paced *p)
 	if (s->everywhere) {
 		rc = open_shared(s, t);
 	} else {
-		p->failed += targets__resume_own(s, t) != 0;
-		targets__attach_own(s, t); /* also on allocators that were loaded meanwhile */
+		rc = targets__resume_own(s, t);
+		if (!rc)
+			targets__attach_own(s, t); /* allocators that were loaded meanwhile */
 	}
+	if (rc)
+		run_time__close(&t->budget.run);
 	return rc;
 }
 
@@ -569,6 +580,7 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
+	bool in_windows;
 	double cost;
 
 	targets__read(s, t);
@@ -576,9 +588,9 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns,
 					 (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
-	/* what an idle process does not spend is not saved up */
-	if (s->what & WHAT_HEAP && !t->budget.pace.windows.continuous)
-		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
+	/* what an idle process does not spend is not saved up for ever */
+	in_windows = s->what & WHAT_HEAP && !t->budget.pace.windows.continuous;
+	r->left_ns = fmin(r->left_ns, in_windows ? REGIONS_CREDIT_NS : REGIONS_STEADY_CREDIT_NS);
 	r->at_ns = now_ns;
 	r->cpu_ns = (double)t->cpu_now_ns;
 	r->cost_ns = cost;

@@ -378,8 +378,10 @@ uint64_t build__exec_untraced(const struct build *b)
  * placed (each window places them). */
 static uint64_t main_thread_ended(const struct build *b)
 {
-	return b->target->headless && b->target->allocators &&
-	       (b->target->silent || capture__needs_main_thread(b->capture));
+	const struct target *t = b->target;
+
+	return t->headless &&
+	       (t->silent || (t->allocators && capture__needs_main_thread(b->capture)));
 }
 
 static int add_lost(const struct build *b, struct profile *p)

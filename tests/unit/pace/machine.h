@@ -60,6 +60,7 @@ struct machine {
 	uint64_t now, open_takes_ns, close_takes_ns, harvest_takes_ns, all_out_ns;
 	/* an opening waits so long without using CPU time; the scheduler's own CPU time so far */
 	uint64_t open_waits_ns, own_cpu_ns;
+	bool is_full; /* other programs use all cores */
 	bool shared, everywhere;
 	bool withdrawn; /* somebody else has removed all probes */
 	bool sealed;	/* probes cannot be placed everywhere */
@@ -187,8 +188,9 @@ static bool fake_sleeps(void *ctx, struct paced *paced)
 
 static int fake_idle_ns(void *ctx, uint64_t *ret)
 {
-	*ret = 0; /* the machine is never idle */
-	(void)ctx;
+	const struct machine *m = ctx;
+
+	*ret = m->is_full ? 0 : m->now; /* one core is idle, or none */
 	return 0;
 }
 
@@ -391,6 +393,7 @@ static struct machine *machine(bool shared)
 	m->now = 1000 * MS;
 	m->open_takes_ns = 4 * MS;
 	m->close_takes_ns = 12 * MS;
+	m->is_full = !shared;
 	m->shared = m->everywhere = shared;
 	scheduler__begin(&m->scheduler, &ops, m, &limits);
 	return m;

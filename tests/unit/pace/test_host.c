@@ -55,6 +55,7 @@ static struct machine *machine(double budget, double own)
 	struct machine *m = test_calloc(1, sizeof(*m));
 
 	m->now = 1;
+	m->host.spare = 1;
 	host__begin(&m->host, budget, own, CPUS, m->now, 0);
 	return m;
 }

@@ -47,11 +47,64 @@ static void waiting_needs_no_rest(void **state)
 	end(m);
 }
 
+/* What cannot be probed takes no turn from the others. */
+static void vain_turns_take_no_time(void **state)
+{
+	struct machine *m = machine(true);
+	unsigned alone = 0;
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		m = round ? machine(true) : m;
+		add(m, WILD);
+		for (int i = 0; i < 4; i++)
+			add(m, DEAR);
+		for (int i = 0; round && i < 50; i++) {
+			struct process *p = add(m, WILD);
+
+			p->fails = true;
+			p->program.cost_ns = 0;
+		}
+		drive(m, 60);
+		if (!round)
+			alone = opened(m);
+		else
+			assert_true(opened(m) > 0.8 * alone);
+		end(m);
+	}
+}
+
+/* On a machine without idle time, only its own CPU time pays for a process's windows. */
+static void a_full_machine_pays_nothing(void **state)
+{
+	static const struct program LIGHT = {5000, 2000, 0.1, 0};
+
+	(void)state;
+	for (int full = 0; full < 2; full++) {
+		struct machine *m = machine(true);
+		struct process *p, *wild;
+
+		m->is_full = full;
+		m->scheduler.limits.host = 1;
+		wild = add(m, WILD);
+		p = add(m, LIGHT);
+		drive(m, 120);
+		assert_true(wild->opened > 10 && p->harvests > 1);
+		if (full)
+			assert_true(p->cost < 1.3 * LIMIT * p->cpu);
+		else
+			assert_true(p->cost > 2 * LIMIT * p->cpu);
+		end(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forks_get_their_time),
 		cmocka_unit_test(waiting_needs_no_rest),
+		cmocka_unit_test(vain_turns_take_no_time),
+		cmocka_unit_test(a_full_machine_pays_nothing),
 	};
 
 	return cmocka_run_group_tests_name("openings", tests, NULL, NULL);
