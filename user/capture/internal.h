@@ -109,7 +109,7 @@ struct capture {
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
-	int *closing;			  /* room for n_links descriptors */
+	atomic_int **closing;		  /* room for n_links places */
 	struct capture_closing *closings; /* links that helper processes are closing */
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;

@@ -84,46 +84,45 @@ struct keeper {
 	bool in_turn;
 	pid_t parent, pid; /* pid: 0 after it was waited for */
 	char *stack;
-	uint32_t n_free, free[SLOTS]; /* free slots that were in use before */
+	/* slots that were in use before; a descriptor may still stand in one that was given up */
+	uint32_t n_free, free[SLOTS];
 };
 
 /* --- in the keeper's process --- */
 
-/* Takes the descriptors out of all slots, and sorts them by rank, ascending. Returns their
- * number. */
-static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
+/* Finds the places of all descriptors, sorted by rank, ascending. Returns their number. */
+static size_t find_all(struct shared *s, atomic_int **places, uint32_t *ranks)
 {
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < atomic_load(&s->n_slots); i++) {
-		int fd = atomic_exchange(&s->slots[i].held, 0) - 1;
 		uint32_t rank = s->slots[i].rank;
 		size_t at = n;
 
-		if (fd < 0)
+		if (!atomic_load(&s->slots[i].held))
 			continue;
 		for (; at && ranks[at - 1] > rank; at--) {
-			fds[at] = fds[at - 1];
+			places[at] = places[at - 1];
 			ranks[at] = ranks[at - 1];
 		}
-		fds[at] = fd;
+		places[at] = &s->slots[i].held;
 		ranks[at] = rank;
 		n++;
 	}
 	return n;
 }
 
-static void close_all(const struct keeper *k, const int *fds, size_t n)
+static void close_all(const struct keeper *k, atomic_int *const *places, size_t n)
 {
 	struct shield_closer *closer;
 
 	if (!n)
 		return;
 	if (!k->in_turn) {
-		shield__close(fds, n);
+		shield__close(places, n);
 		return;
 	}
-	closer = shield__begin_close(fds, n);
+	closer = shield__begin_close(places, n);
 	if (closer)
 		shield__end_close(closer, true);
 }
@@ -133,26 +132,29 @@ static void close_all(const struct keeper *k, const int *fds, size_t n)
 static void withdraw(const struct keeper *k, int from)
 {
 	static uint32_t ranks[SLOTS];
-	static int fds[SLOTS];
+	static atomic_int *places[SLOTS];
 	struct shared *s = k->shared;
 	size_t n;
 
 	if (!atomic_compare_exchange_strong(&s->state, &(int){from}, CLOSING))
 		return;
-	n = take_all(s, fds, ranks);
+	n = find_all(s, places, ranks);
 	if (n && from == WATCHING)
 		atomic_store(&s->withdrawn_ns, clock__now_ns(CLOCK_MONOTONIC));
-	close_all(k, fds, n);
+	close_all(k, places, n);
 	atomic_store(&s->state, n ? WITHDRAWN : from);
 }
 
 static bool std_files_hang(void)
 {
+	static atomic_int places[3]; /* static: a closer that hangs goes on */
 	struct shield_closer *closers[3];
 	bool hang = true;
 
-	for (int fd = 0; fd < 3; fd++)
-		closers[fd] = shield__begin_close(&fd, 1);
+	for (int fd = 0; fd < 3; fd++) {
+		atomic_store(&places[fd], fd + 1);
+		closers[fd] = shield__begin_close(&(atomic_int *){&places[fd]}, 1);
+	}
 	for (int ms = 0; ms < STD_MS && hang; ms++) {
 		hang = false;
 		for (int fd = 0; fd < 3; fd++) {
@@ -295,11 +297,16 @@ void keeper__free(struct keeper *k)
 
 int keeper__hold(struct keeper *k, int fd, uint32_t rank)
 {
-	uint32_t n = atomic_load(&k->shared->n_slots), at = k->n_free ? k->free[k->n_free - 1] : n;
+	uint32_t n = atomic_load(&k->shared->n_slots), at = n, i = k->n_free;
 
+	while (i && atomic_load(&k->shared->slots[k->free[i - 1]].held))
+		i--;
+	if (i) {
+		at = k->free[i - 1];
+		k->free[i - 1] = k->free[--k->n_free];
+	}
 	if (at == SLOTS)
 		return -ENOSPC;
-	k->n_free -= k->n_free > 0;
 	k->shared->slots[at].rank = rank;
 	atomic_store(&k->shared->slots[at].held, fd + 1);
 	if (at == n)
@@ -310,8 +317,13 @@ int keeper__hold(struct keeper *k, int fd, uint32_t rank)
 
 int keeper__take(struct keeper *k, int slot)
 {
+	return atomic_exchange(keeper__give_up(k, slot), 0) - 1;
+}
+
+atomic_int *keeper__give_up(struct keeper *k, int slot)
+{
 	k->free[k->n_free++] = (uint32_t)slot;
-	return atomic_exchange(&k->shared->slots[slot].held, 0) - 1;
+	return &k->shared->slots[slot].held;
 }
 
 void keeper__beat(struct keeper *k)

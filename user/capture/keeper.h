@@ -5,6 +5,7 @@
 #ifndef MEMTRACE_CAPTURE_KEEPER_H
 #define MEMTRACE_CAPTURE_KEEPER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,12 +17,16 @@ int keeper__new(bool in_turn, struct keeper **ret);
 /* Closes all descriptors that are still held, ends the keeper and waits for its end. */
 void keeper__free(struct keeper *keeper);
 
-/* Gives the descriptor of a probe to the keeper, which closes it unless keeper__take() takes it
- * back. Returns its slot; or -ENOSPC, and the caller still owns the descriptor. */
+/* Gives the descriptor of a probe to the keeper, which closes it unless somebody takes it back
+ * before that. Returns its slot; or -ENOSPC, and the caller still owns the descriptor. */
 int keeper__hold(struct keeper *keeper, int fd, uint32_t rank);
 /* Takes the descriptor in the slot back and returns it: the caller closes it. -1: the keeper has
  * taken the descriptor out, and closes it. The slot is free afterwards. */
 int keeper__take(struct keeper *keeper, int slot);
+/* Gives the slot up, and returns the place of its descriptor, for shield__close(). As long as the
+ * descriptor stands there, the keeper watches over it, and the slot is not used again. The place
+ * stays until keeper__free(). */
+atomic_int *keeper__give_up(struct keeper *keeper, int slot);
 
 /* Sends a beat, which says that memtrace works. The time between beats must be shorter than the
  * keeper's patience. A beat costs one store. */

@@ -11,7 +11,7 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* also reserves room in c->closing, which takes the descriptors when links are closed:
+	/* also reserves room in c->closing, which takes the places when links are closed:
 	 * closing must not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
@@ -26,22 +26,22 @@ int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 	return 0;
 }
 
-/* Appends the link's descriptor to the n descriptors in c->closing, unless the keeper has closed
- * it. Returns the new number of descriptors in c->closing. */
-static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
+/* Appends the place of the link's descriptor to the n places in c->closing. Returns the new number
+ * of places there. */
+static size_t give_up(struct capture *c, const struct capture_link *link, size_t n)
 {
-	int fd = keeper__take(c->keeper, link->slot);
-
-	if (fd >= 0)
-		c->closing[n++] = fd;
-	return n;
+	c->closing[n] = keeper__give_up(c->keeper, link->slot);
+	return n + 1;
 }
 
 void links__roll_back(struct capture *c, size_t n_links)
 {
-	while (c->n_links > n_links)
-		if (take_back(c, &c->links[--c->n_links], 0))
-			close(c->closing[0]);
+	while (c->n_links > n_links) {
+		int fd = keeper__take(c->keeper, c->links[--c->n_links].slot);
+
+		if (fd >= 0)
+			close(fd);
+	}
 }
 
 static bool is_to_go(const struct capture_link *link, const struct link_choice *choice)
@@ -57,7 +57,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
 
 	for (size_t i = 0; i < c->n_links; i++)
 		if (is_to_go(&c->links[i], choice))
-			n = take_back(c, &c->links[i], n);
+			n = give_up(c, &c->links[i], n);
 		else
 			c->links[kept++] = c->links[i];
 	c->n_links = kept;
@@ -73,7 +73,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
  * functions that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0, n_fds = 0; /* n: number of entries in `going`, some dozens */
+	size_t kept = 0, n = 0; /* n: number of entries in `going`, some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
@@ -98,9 +98,9 @@ static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 			c->links[kept++] = c->links[i];
 	c->n_links = kept;
 	for (size_t i = 0; i < n; i++)
-		n_fds = take_back(c, &going[i], n_fds);
+		give_up(c, &going[i], i);
 	free(going);
-	closer = n_fds ? shield__begin_close(c->closing, n_fds) : NULL;
+	closer = n ? shield__begin_close(c->closing, n) : NULL;
 	if (closer)
 		c->closings[c->n_closings++] =
 			(struct capture_closing){closer, choice->pid, choice->object};
@@ -127,7 +127,8 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 			c->links[kept++] = c->links[i];
 			continue;
 		}
-		if (!take_back(c, &c->links[i], 0))
+		give_up(c, &c->links[i], 0);
+		if (!atomic_load(c->closing[0])) /* the keeper has closed it */
 			continue;
 		closer = shield__begin_close(c->closing, 1);
 		if (closer)

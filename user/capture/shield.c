@@ -89,20 +89,28 @@ int shield__run(int (*fn)(void *arg), void *arg)
 
 /* --- closing --- */
 
-/* A closer's share of n descriptors: every `step`-th of them, beginning with fds[first]. */
+static void close_in(atomic_int *place)
+{
+	int fd = atomic_exchange(place, 0) - 1;
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A closer's share of n places: every `step`-th of them, beginning with places[first]. */
 struct share {
-	const int *fds;
+	atomic_int *const *places;
 	size_t n, first, step;
 };
 
 /* Closes the descriptors of a share. Closers run at the same time and share all memory, even errno.
- * So only close() is called here. */
+ * So close() is the only call here. */
 static int close_share(void *arg)
 {
 	const struct share *share = arg;
 
 	for (size_t i = share->first; i < share->n; i += share->step)
-		close(share->fds[i]);
+		close_in(share->places[i]);
 	return 0;
 }
 
@@ -121,7 +129,7 @@ static int close_shares(void *arg)
 	if (stacks == MAP_FAILED)
 		return close_share(arg);
 	for (size_t i = 0; i < n_closers; i++) {
-		shares[i] = (struct share){all->fds, all->n, i, n_closers};
+		shares[i] = (struct share){all->places, all->n, i, n_closers};
 		pids[i] = clone(close_share, stacks + (i + 1) * CLOSER_STACK_SIZE,
 				CLONE_VM | CLONE_FILES, &shares[i]);
 	}
@@ -136,9 +144,9 @@ static int close_shares(void *arg)
 	return 0;
 }
 
-void shield__close(const int *fds, size_t n)
+void shield__close(atomic_int *const *places, size_t n)
 {
-	struct share all = {fds, n, 0, 1};
+	struct share all = {places, n, 0, 1};
 
 	if (n)
 		shield__run(n > 1 ? close_shares : close_share, &all);
@@ -150,7 +158,7 @@ struct shield_closer {
 	pid_t pid;
 	char *stack;
 	size_t n;
-	int fds[];
+	atomic_int *places[];
 };
 
 /* Closes descriptors while memtrace goes on. Like close_share(), it makes only calls that succeed:
@@ -162,18 +170,18 @@ static int close_beside(void *arg)
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "mt-probes");
 	for (size_t i = 0; i < closer->n; i++)
-		close(closer->fds[i]);
+		close_in(closer->places[i]);
 	return 0;
 }
 
-struct shield_closer *shield__begin_close(const int *fds, size_t n)
+struct shield_closer *shield__begin_close(atomic_int *const *places, size_t n)
 {
-	struct shield_closer *closer = malloc(sizeof(*closer) + n * sizeof(*fds));
+	struct shield_closer *closer = malloc(sizeof(*closer) + n * sizeof(*places));
 
 	if (!closer)
 		goto at_once;
 	closer->n = n;
-	memcpy(closer->fds, fds, n * sizeof(*fds));
+	memcpy(closer->places, places, n * sizeof(*places));
 	closer->stack = mmap(NULL, CLOSER_STACK_SIZE, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (closer->stack == MAP_FAILED)
@@ -184,7 +192,7 @@ struct shield_closer *shield__begin_close(const int *fds, size_t n)
 	munmap(closer->stack, CLOSER_STACK_SIZE);
 at_once:
 	free(closer);
-	shield__close(fds, n);
+	shield__close(places, n);
 	return NULL;
 }
 

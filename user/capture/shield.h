@@ -4,6 +4,7 @@
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,16 +13,20 @@
  * but has another pid. memtrace waits for the helper's end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* Closes n descriptors in a helper like that of shield__run(), many at a time. Closing one link
- * takes some 45 ms, in which the kernel waits until all CPUs have left the probe's program. The
- * kernel can wait for many links at the same time, but not for perf events, which are closed under
- * one lock. */
-void shield__close(const int *fds, size_t n);
+/* A descriptor stands in a place as its number + 1; 0: none. Whoever takes it out of there, by an
+ * atomic exchange with 0, closes it. The helpers take a descriptor out at the moment when they
+ * close it. So until then the keeper can still close it if memtrace is stopped.
+ *
+ * Closes the descriptors in n places in a helper like that of shield__run(), many at a time.
+ * Closing one link takes some 45 ms, in which the kernel waits until all CPUs have left the probe's
+ * program. The kernel can wait for many links at the same time, but not for perf events, which are
+ * closed under one lock. */
+void shield__close(atomic_int *const *places, size_t n);
 
-/* Begins to close n descriptors in a helper, one after the other in this order, and does not wait.
- * The caller does not own them any more. NULL: the helper could not be started, and the descriptors
- * are closed already. */
-struct shield_closer *shield__begin_close(const int *fds, size_t n);
+/* Begins to close the descriptors in n places in a helper, one after the other in this order, and
+ * does not wait. The places must stay until the closer has ended. NULL: the helper could not be
+ * started, and the descriptors are closed already. */
+struct shield_closer *shield__begin_close(atomic_int *const *places, size_t n);
 
 /* Are the descriptors closed? `wait`: waits until they are, and then returns true. When they are
  * closed, frees the closer. */

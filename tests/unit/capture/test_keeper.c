@@ -277,6 +277,37 @@ static void slots_are_used_again(void **state)
 	end(k);
 }
 
+/* Between giving up a slot and closing its descriptor, memtrace may be stopped. */
+static void what_is_given_up_is_still_guarded(void **state)
+{
+	struct keeper *k = keeper(false);
+	int fds[2], slot, other, devnull = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_int *place;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	slot = keeper__hold(k, fds[1], 0);
+	place = keeper__give_up(k, slot);
+	assert_int_equal(atomic_load(place), fds[1] + 1);
+	other = keeper__hold(k, devnull, 0); /* the slot is not free yet */
+	assert_int_not_equal(other, slot);
+	assert_int_equal(keeper__take(k, other), devnull);
+	keeper__set_patience(k, PATIENCE_MS);
+	assert_true(is_closed(fds[0], SOON_MS));
+	keeper__set_patience(k, 0);
+	keeper__resume(k);
+	assert_int_equal(atomic_load(place), 0);
+	/* now both are free */
+	slot = keeper__hold(k, devnull, 0);
+	other = keeper__hold(k, devnull, 0);
+	assert_int_equal(slot + other, 1);
+	assert_int_equal(keeper__take(k, slot), devnull);
+	assert_int_equal(keeper__take(k, other), devnull);
+	close(devnull);
+	close(fds[0]);
+	end(k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +319,7 @@ int main(void)
 		cmocka_unit_test(who_is_killed_leaves_nothing),
 		cmocka_unit_test(who_was_stopped_leaves_nothing),
 		cmocka_unit_test(no_signal_but_sigkill_ends_it),
+		cmocka_unit_test(what_is_given_up_is_still_guarded),
 		cmocka_unit_test(slots_are_used_again),
 	};
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,18 +21,31 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
+/* Puts the descriptors into places. */
+static void put(atomic_int *places, atomic_int **ret, const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		atomic_init(&places[i], fds[i] + 1);
+		ret[i] = &places[i];
+	}
+}
+
 static void check_close(size_t n)
 {
 	int fds[MAX_FDS], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_int places[MAX_FDS], *all[MAX_FDS];
 
 	assert_true(other >= 0);
 	for (size_t i = 0; i < n; i++) {
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		assert_true(fds[i] >= 0);
 	}
-	shield__close(fds, n);
-	for (size_t i = 0; i < n; i++)
+	put(places, all, fds, n);
+	shield__close(all, n);
+	for (size_t i = 0; i < n; i++) {
 		assert_false(is_open(fds[i]));
+		assert_int_equal(atomic_load(&places[i]), 0);
+	}
 	assert_true(is_open(other));
 	close(other);
 	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
@@ -53,14 +67,16 @@ static void others_are_closed_beside_us(void **state)
 {
 	struct shield_closer *closers[8];
 	int fds[16], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	atomic_int places[16], *all[16];
 
 	(void)state;
 	for (int i = 0; i < 16; i++) {
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		assert_true(fds[i] >= 0);
 	}
+	put(places, all, fds, 16);
 	for (int i = 0; i < 8; i++)
-		closers[i] = shield__begin_close(&fds[2 * i], 2);
+		closers[i] = shield__begin_close(&all[2 * i], 2);
 	for (int i = 0; i < 8; i++)
 		if (closers[i])
 			assert_true(shield__end_close(closers[i], true));
@@ -75,7 +91,8 @@ static void others_are_closed_beside_us(void **state)
 static void who_looks_need_not_wait(void **state)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), looks = 1;
-	struct shield_closer *closer = shield__begin_close(&fd, 1);
+	atomic_int place = fd + 1;
+	struct shield_closer *closer = shield__begin_close(&(atomic_int *){&place}, 1);
 
 	(void)state;
 	assert_non_null(closer);
@@ -84,11 +101,32 @@ static void who_looks_need_not_wait(void **state)
 	assert_true(looks < 10000);
 }
 
+/* Somebody else may close a descriptor first. Then its number may be another file's. */
+static void what_is_gone_is_not_closed_again(void **state)
+{
+	int fds[4];
+	atomic_int places[4], *all[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	put(places, all, fds, 4);
+	atomic_store(&places[1], 0);
+	atomic_store(&places[3], 0);
+	shield__close(all, 2);
+	shield__end_close(shield__begin_close(&all[2], 2), true);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(is_open(fds[i]), i % 2);
+	close(fds[1]);
+	close(fds[3]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_is_closed),
 		cmocka_unit_test(others_are_closed_beside_us),
+		cmocka_unit_test(what_is_gone_is_not_closed_again),
 		cmocka_unit_test(who_looks_need_not_wait),
 	};
 
