@@ -79,6 +79,19 @@ def strange_main_thread_ends_between_windows():
            profile["contradictions"])
 
 
+@test(beside="wide", long=True)
+def strange_main_thread_ends_between_turns():
+    """As strange_main_thread_ends_between_windows, with probes in the code of all processes at
+    first. The process gets no turns then, because they would see nothing."""
+    with Target("strange", "headless", "--busy") as target, \
+            Tracer("--comm", "strange", "--max-overhead", "1", "--json", "-f", "none") as tracer:
+        target.go()
+        profile = by_pid(tracer.stop().out)[target.pid]
+        expect_equal(target.quit(), 0, "status of the target")
+    expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1),
+                 "mode and loss")
+
+
 @test(beside="wide")
 def strange_main_thread_has_ended():
     """After the main thread's end -p is refused, because the kernel finds a single process by its
