@@ -166,8 +166,10 @@ def host_crowd():
     with contextlib.ExitStack() as stack:
         slow = stack.enter_context(renamed("family", "crowded"))
         busy = stack.enter_context(renamed("leaking", "crowding"))
-        crowd = [start([slow, "leak", "100000", "64", "500" if i % 20 else "10"], stdin=None)
-                 for i in range(500)]
+        # Each has a session of its own, as services have. Beside a single session of 500 processes
+        # the kernel's own threads wait up to 4 s for a CPU, and placing probes takes as long.
+        crowd = [start([slow, "leak", "100000", "64", "500" if i % 20 else "10"], stdin=None,
+                       start_new_session=True) for i in range(500)]
         for process in crowd:
             stack.callback(end, process)
         wild = [stack.enter_context(Endless(busy, *args)) for args in ((), ("--rate", "2000"), ())]
