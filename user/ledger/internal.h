@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by survivors.c, contents.c and old_windows.c only. */
+/* Shared by the files of survivors.h and old_windows.h only. */
 #ifndef MEMTRACE_LEDGER_INTERNAL_H
 #define MEMTRACE_LEDGER_INTERNAL_H
 
@@ -32,6 +32,15 @@ struct survival_ages *survivors__ages_of(struct survivors *survivors, struct sur
 /* Stops following the blocks that are marked as let_go. Addresses with no block left need not be
  * watched. 0, or -ENOMEM: all are still followed. */
 int survivors__let_go_marked(struct survivors *survivors);
+
+/* When did probes begin to be placed for window i? A clock's edges are a little later than the
+ * window's own times. */
+uint64_t old_windows__opened_ns(const struct survivors *survivors, const struct net_clock *clock,
+				size_t i);
+
+/* Merges neighbouring old stretches if there are too many: see old_windows.h. 0 or -ENOMEM: nothing
+ * has changed. */
+int old_stretches__merge(struct survivors *survivors, struct net_clock *clock);
 
 /* Reads the contents of the new blocks of the last window's unharvested part. 0, -ENOMEM, or what
  * the reader answers. */

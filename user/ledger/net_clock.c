@@ -120,6 +120,17 @@ int net_clock__rest(struct net_clock *c, uint64_t wall_ns)
 			      c->cost_ns + last->cost_s / NS, last->work, NET_CLOCK_NONE);
 }
 
+uint64_t net_clock__edge_ns(const struct net_clock *c, enum net_clock_edge kind, uint64_t from_ns,
+			    uint64_t until_ns)
+{
+	size_t i = SEARCH_FIRST(k, c->n, c->at[k].wall_ns >= from_ns);
+
+	for (; i < c->n && c->at[i].wall_ns < until_ns; i++)
+		if (c->at[i].keep && (kind == NET_CLOCK_NONE || !c->at[i].window))
+			return c->at[i].wall_ns;
+	return 0;
+}
+
 void net_clock__forget(struct net_clock *c, const struct net_clock_range *ranges, size_t n)
 {
 	size_t kept = 0, range = 0;
@@ -138,32 +149,91 @@ void net_clock__forget(struct net_clock *c, const struct net_clock_range *ranges
 	c->learnt = 0;
 }
 
-static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)
+/* Returns what the totals were at that moment: linear between points, constant beyond them. */
+static struct net_clock_point totals_at(const struct net_clock *c, uint64_t wall_ns)
 {
 	size_t later = SEARCH_FIRST(i, c->n, c->at[i].wall_ns > wall_ns);
-	const struct net_clock_point *a, *b;
-	double share, from, to;
+	struct net_clock_point ret = {}, b;
+	double share;
 
-	if (!c->n)
+	if (c->n)
+		ret = c->at[later ? later - 1 : 0];
+	if (later && later < c->n) {
+		b = c->at[later];
+		share = (double)(wall_ns - ret.wall_ns) / (double)(b.wall_ns - ret.wall_ns);
+		ret.net_s += (b.net_s - ret.net_s) * share;
+		ret.cpu_s += (b.cpu_s - ret.cpu_s) * share;
+		ret.cost_s += (b.cost_s - ret.cost_s) * share;
+		ret.work += (b.work - ret.work) * share;
+	}
+	ret.wall_ns = wall_ns;
+	return ret;
+}
+
+/* Returns the point where the gap ends that a swap has put first. */
+static struct net_clock_point end_of_gap(const struct net_clock *c,
+					 const struct net_clock_swap *swap)
+{
+	struct net_clock_point from = totals_at(c, swap->from_ns), to = totals_at(c, swap->to_ns),
+			       until = totals_at(c, swap->until_ns);
+
+	return (struct net_clock_point){
+		.wall_ns = net_clock_swap__begin_ns(swap),
+		.net_s = from.net_s + until.net_s - to.net_s,
+		.cpu_s = from.cpu_s + until.cpu_s - to.cpu_s,
+		.cost_s = from.cost_s + until.cost_s - to.cost_s,
+		.work = from.work + until.work - to.work,
+		.keep = true,
+		.window = true,
+	};
+}
+
+int net_clock__swap(struct net_clock *c, const struct net_clock_swap *swaps, size_t n)
+{
+	struct net_clock new = *c; /* the points so far, as they are after the swaps so far */
+	size_t next = 0;
+
+	if (!c->n || !n)
 		return 0;
-	a = &c->at[later ? later - 1 : 0];
-	b = a + 1 < c->at + c->n ? a + 1 : a;
-	from = cost ? a->cost_s : a->net_s;
-	to = cost ? b->cost_s : b->net_s;
-	if (b == a || wall_ns <= a->wall_ns)
-		return from;
-	share = (double)(wall_ns - a->wall_ns) / (double)(b->wall_ns - a->wall_ns);
-	return from + (to - from) * share;
+	new.at = calloc(c->n + n + 1, sizeof(*new.at));
+	if (!new.at)
+		return -ENOMEM;
+	new.n = new.n_free = 0;
+	new.room = c->n + n + 1;
+	for (size_t i = 0; i < n; i++) {
+		struct net_clock_point end;
+
+		while (next < c->n && c->at[next].wall_ns < swaps[i].until_ns)
+			new.at[new.n++] = c->at[next++];
+		/* the totals at until_ns are known from the point after it */
+		if (next < c->n)
+			new.at[new.n++] = c->at[next];
+		end = end_of_gap(&new, &swaps[i]);
+		while (new.n > 1 && new.at[new.n - 1].wall_ns >= swaps[i].open_ns)
+			new.n--;
+		if (new.at[new.n - 1].wall_ns < end.wall_ns)
+			new.at[new.n++] = end;
+		if (next < c->n && c->at[next].keep && c->at[next].window)
+			next++; /* the next stretch's beginning is not an edge any more */
+	}
+	while (next < c->n)
+		new.at[new.n++] = c->at[next++];
+	for (size_t i = 0; i < new.n; i++)
+		new.n_free += !new.at[i].keep;
+	new.learnt = 0;
+	free(c->at);
+	*c = new;
+	return 0;
 }
 
 double net_clock__at(const struct net_clock *c, uint64_t wall_ns)
 {
-	return between(c, wall_ns, false);
+	return totals_at(c, wall_ns).net_s;
 }
 
 double net_clock__cost_at(const struct net_clock *c, uint64_t wall_ns)
 {
-	return between(c, wall_ns, true);
+	return totals_at(c, wall_ns).cost_s;
 }
 
 double net_clock__outside(const struct net_clock *c, uint64_t from_ns, uint64_t to_ns)

@@ -98,6 +98,11 @@ int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, dou
  * -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
+/* Returns the time of the first edge in [from_ns, until_ns); 0: there is none. kind:
+ * NET_CLOCK_ENDS, or NET_CLOCK_NONE for any edge. */
+uint64_t net_clock__edge_ns(const struct net_clock *clock, enum net_clock_edge kind,
+			    uint64_t from_ns, uint64_t until_ns);
+
 /* Removes the points between from_ns and to_ns of each range, except the clock's first and last
  * point. The ranges are ascending. A window whose points are removed counts as a part of the gap
  * around it. */
@@ -106,6 +111,25 @@ struct net_clock_range {
 };
 
 void net_clock__forget(struct net_clock *clock, const struct net_clock_range *ranges, size_t n);
+
+/* Exchanges a time [from_ns, to_ns] and the gap behind it, [to_ns, until_ns]. The gap then comes
+ * first. What the process used in each of the two stays the same. So a stretch of continuous
+ * tracing comes to end where the next stretch begins, and both can be counted as one. Removes the
+ * points from open_ns (<= from_ns) up to the edge where the next stretch begins, except the clock's
+ * first point. Adds one point, an edge, where the gap ends now.
+ *
+ * The swaps are ascending. What one swap has moved, the next may move on: its from_ns is then
+ * net_clock_swap__begin_ns() of the one before. 0 or -ENOMEM: nothing has changed. */
+struct net_clock_swap {
+	uint64_t open_ns, from_ns, to_ns, until_ns;
+};
+
+static inline uint64_t net_clock_swap__begin_ns(const struct net_clock_swap *swap)
+{
+	return swap->until_ns - (swap->to_ns - swap->from_ns);
+}
+
+int net_clock__swap(struct net_clock *clock, const struct net_clock_swap *swaps, size_t n);
 
 /* Estimates F from all points so far. From then on, all net time is computed with this F. In a long
  * run, only some calls make a new estimate. */

@@ -52,6 +52,25 @@ static uint64_t middle(uint64_t from, uint64_t to)
 	return to > from ? from + (to - from) / 2 : from;
 }
 
+/* When were the probes of window i out? */
+static uint64_t closed_ns(const struct survivors *s, const struct net_clock *clock, size_t i)
+{
+	uint64_t end = s->windows[i].end_ns,
+		 until = i + 1 < s->n_windows ? s->windows[i + 1].start_ns : UINT64_MAX,
+		 edge = net_clock__edge_ns(clock, NET_CLOCK_ENDS, end, until);
+
+	return edge ? edge : end;
+}
+
+uint64_t old_windows__opened_ns(const struct survivors *s, const struct net_clock *clock, size_t i)
+{
+	uint64_t start = s->windows[i].start_ns,
+		 edge = net_clock__edge_ns(clock, NET_CLOCK_NONE,
+					   i ? closed_ns(s, clock, i - 1) + 1 : 0, start + 1);
+
+	return edge ? edge : start;
+}
+
 /* Drops what the stack allocated in windows that are dropped. If such a window saw bytes of earlier
  * stretches end, the next window that is kept has seen it. */
 static void drop_births(struct survivors_stack *stack, const uint32_t *index)
@@ -130,7 +149,7 @@ int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reall
 	size_t kept = 0;
 
 	if (!has_too_many(s))
-		return 0;
+		return old_stretches__merge(s, clock);
 	index = calloc(s->n_windows, sizeof(*index));
 	if (!index)
 		return -ENOMEM;
@@ -156,5 +175,5 @@ int old_windows__drop(struct survivors *s, struct net_clock *clock, struct reall
 		kept++;
 	}
 	s->n_windows = kept;
-	return 0;
+	return old_stretches__merge(s, clock);
 }

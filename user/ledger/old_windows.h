@@ -8,9 +8,17 @@
  * but lasts longer. Each window that is kept knows for how many it stands
  * (survivors_window.stands). Strata need not know it, but sums over the whole run do.
  *
- * Two things are not dropped. Continuous stretches stand for themselves only; they are rarer,
- * because each begins after some seconds of rest. What was seen of the lives of blocks is one sum
- * for all windows (struct survival_ages). */
+ * STRETCHES of continuous tracing stand for themselves only, so none can be dropped: what was born
+ * in one is known, and still lives in part. They are merged. When OLD_WINDOWS_MAX stretches follow
+ * another one, with no window between them that is kept, neighbours of the older half are merged by
+ * 2, 4, 8 ... Each is swapped with the gap behind it (net_clock__swap()), so that it comes to end
+ * where the next one begins. Then both are one stretch, and both gaps are one gap. Births add up,
+ * and so does the time that was traced. What the last one held is what all of them have left. Only
+ * ages change: a block of the first stretch seems to be younger by what the gap lasted. This is a
+ * few thousandths of the run at most, because the older half has a thousand stretches or more.
+ *
+ * What was seen of the lives of blocks is one sum for all windows (struct survival_ages). It is
+ * kept as it is. */
 #ifndef MEMTRACE_LEDGER_OLD_WINDOWS_H
 #define MEMTRACE_LEDGER_OLD_WINDOWS_H
 
@@ -20,8 +28,9 @@
 
 #define OLD_WINDOWS_MAX 4096
 
-/* Drops old windows if there are too many, and their edges from the clock. Call it after
- * survivors__harvest(). 0 or -ENOMEM: all windows are still there. */
+/* Drops old windows if there are too many, and their edges from the clock. Merges old stretches.
+ * Call it after survivors__harvest(). 0 or -ENOMEM: nothing of it was done, or only the
+ * first of the two. */
 int old_windows__drop(struct survivors *survivors, struct net_clock *clock,
 		      struct reallocs *reallocs);
 

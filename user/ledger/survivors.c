@@ -341,7 +341,7 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 	last = &s->windows[s->n_windows++];
 	*last = *window;
 	last->number = s->n_windows > 1 ? last[-1].number + 1 : 0;
-	last->stands = 1;
+	last->stands = last->parts = 1;
 	return 0;
 }
 

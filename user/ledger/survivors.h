@@ -47,6 +47,7 @@ struct survivors_window {
 	double stands;	 /* for how many windows it stands: 1, or more if others were dropped. Set
 			  * like `number` */
 	bool continuous; /* a stretch of continuous tracing, which stands for no other time */
+	uint32_t parts;	 /* how many stretches are merged in it, at least 1. Set like `number` */
 };
 
 struct survivors_block {
@@ -134,9 +135,10 @@ struct survivors {
 	bool met; /* the last window is not harvested yet */
 	/* the last window's unharvested part: its start, and the allocating calls in it */
 	uint64_t piece_ns, piece_allocs;
-	uint64_t exec_ns; /* when the present program began; 0: there was no exec */
-	uint64_t stride;  /* of the windows that are kept from the older half: old_windows.c */
-	double dropped_s; /* net seconds of the windows that are not kept any more */
+	uint64_t exec_ns;    /* when the present program began; 0: there was no exec */
+	uint64_t stride;     /* of the windows that are kept from the older half: old_windows.c */
+	uint64_t most_parts; /* so many stretches are merged in one at most: old_stretches.c */
+	double dropped_s;    /* net seconds of the windows that are not kept any more */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
 	struct table by_key; /* stacks */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "profile/windowed_strata.h"
 
 #define MOSTLY	  0.5  /* more than this share of the run is most of the run */
@@ -110,6 +111,20 @@ static size_t last_stretch(const struct context *c, double t)
 	return last;
 }
 
+/* Of the bytes that a continuous stratum held at its end, returns those that were born in stretches
+ * before its last one. */
+static double held_from_before(const struct context *c, size_t i)
+{
+	size_t window = c->strata->at[i].first;
+	const struct windowed_stack *stack = c->stack;
+	size_t at = SEARCH_FIRST(k, stack->n_born, stack->born[k].window >= window);
+	double earlier = at < stack->n_born && stack->born[at].window == window
+				 ? stack->born[at].earlier_bytes
+				 : 0;
+
+	return c->held[i] - (c->left[i] - earlier);
+}
+
 /* Some blocks end unseen before a continuous stratum ends, and still count as held at its end (LIVE
  * in windowed.h). Returns an upper limit of the bytes of these blocks. After a block has ended
  * unseen, other blocks get its address. The address is then freed at the same rate as that of a
@@ -130,7 +145,7 @@ static double ended_unseen(const struct context *c, size_t last)
 			lost += held * -expm1(-c->hazard_high * seconds);
 		}
 	}
-	return fmin(fmin(c->held[last] - c->left[last], allocated), lost);
+	return fmin(fmin(held_from_before(c, last), allocated), lost);
 }
 
 /* Of the bytes alive at a stretch's end, returns the share that is left `age` seconds later. It is
@@ -512,16 +527,6 @@ static double held_variance(const struct context *c, double live)
 	return held ? held->held_squares * scale * scale : 0;
 }
 
-double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack)
-{
-	double resident = run->resident_bytes > 0 && stack->small > 0
-				  ? run->resident_bytes / stack->small
-				  : INFINITY;
-	double most = fmin(run->bound_bytes > 0 ? run->bound_bytes : INFINITY, resident);
-
-	return isfinite(most) ? most : 0;
-}
-
 /* The error of one figure. */
 struct error {
 	double variance; /* from the stack's own samples, and from the spread between windows */
@@ -585,11 +590,6 @@ static double allocated_by_wall(const struct context *c)
 	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
 }
 
-double windowed__reach(double clock_error)
-{
-	return expm1(2 * clock_error) / 2;
-}
-
 /* Returns the error of allocated bytes that comes from the clock. Where the net clock is uncertain,
  * the wall clock may be as good. So the difference between the figures by the two clocks adds to
  * the error. */
@@ -642,7 +642,7 @@ static size_t n_allocating(const struct windowed_stack *stack)
 	size_t n = 0;
 
 	for (size_t i = 0; i < stack->n_born; i++)
-		n += stack->born[i].samples > 0;
+		n += stack->born[i].samples > 0 ? 1 + stack->born[i].more : 0;
 	return n;
 }
 

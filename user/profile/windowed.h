@@ -127,10 +127,16 @@ static inline double windowed_window__stands(const struct windowed_window *windo
  * window. Bytes and objects are weighted by 1/p. */
 struct windowed_born {
 	uint32_t window; /* index */
+	/* Of a stretch that is several merged ones (ledger/old_windows.h): in how many of them the
+	 * stack allocated, less 1. */
+	uint32_t more;
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* the part of `bytes` that was alive at the window's end */
+	/* Of a stretch that is several merged ones: left_bytes is the sum of what each of them left
+	 * at its own end. This is the sum without the last one. */
+	double earlier_bytes;
 	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
 	 * it, less those that were known to have ended when it was over. If a stretch has no
 	 * element in the stack's born[], it held as much as the stretch before it. */

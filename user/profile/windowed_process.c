@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Estimates how fast a process's number of blocks grows, from the counts of its calls in
- * windows. */
+/* What is known of a process as a whole: how fast its number of blocks grows, by the counts of its
+ * calls in windows, how much a stack can hold at most, and what an error of the clock means. */
 #include "profile/windowed.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "profile/windowed_strata.h"
+
+double windowed__reach(double clock_error)
+{
+	return expm1(2 * clock_error) / 2;
+}
+
+double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack)
+{
+	double resident = run->resident_bytes > 0 && stack->small > 0
+				  ? run->resident_bytes / stack->small
+				  : INFINITY;
+	double most = fmin(run->bound_bytes > 0 ? run->bound_bytes : INFINITY, resident);
+
+	return isfinite(most) ? most : 0;
+}
 
 struct windowed_process windowed__process(const struct windowed_run *run,
 					  const struct windowed_strata *s)

@@ -272,6 +272,84 @@ static void test_outside(void **state)
 	net_clock__free(&c);
 }
 
+/* Three stretches of 10 s, with gaps of 20 and 30 s. In stretches the process uses a whole core, of
+ * which a tenth is cost, and in gaps half a core. It works only in gaps: 100 bytes a second. */
+static struct net_clock stretches(void)
+{
+	struct net_clock c = {};
+
+	net_clock__add(&c, 100 * S, 0, 0, 0, NET_CLOCK_NONE);
+	net_clock__add(&c, 109 * S, 4.5e9, 0, 900, NET_CLOCK_ENDS); /* probes are placed */
+	net_clock__add(&c, 110 * S, 5e9, 0, 1000, NET_CLOCK_BEGINS);
+	net_clock__add(&c, 120 * S, 15e9, 1e9, 1000, NET_CLOCK_ENDS);
+	net_clock__add(&c, 130 * S, 20e9, 1e9, 2000, NET_CLOCK_NONE);
+	net_clock__add(&c, 139 * S, 24.5e9, 1e9, 2900, NET_CLOCK_ENDS);
+	net_clock__add(&c, 140 * S, 25e9, 1e9, 3000, NET_CLOCK_BEGINS);
+	net_clock__add(&c, 150 * S, 35e9, 2e9, 3000, NET_CLOCK_ENDS);
+	net_clock__add(&c, 180 * S, 50e9, 2e9, 6000, NET_CLOCK_BEGINS);
+	net_clock__add(&c, 190 * S, 60e9, 3e9, 6000, NET_CLOCK_ENDS);
+	net_clock__add(&c, 200 * S, 65e9, 3e9, 7000, NET_CLOCK_NONE);
+	return c;
+}
+
+/* The first stretch of two is put behind the gap. */
+static void test_swap(void **state)
+{
+	const struct net_clock_swap swap = {109 * S, 110 * S, 120 * S, 140 * S};
+	const double stretch_s = 10 - NET_CLOCK_FELT;
+	struct net_clock c = stretches();
+	double all = net_clock__at(&c, 200 * S);
+
+	(void)state;
+	assert_int_equal(net_clock_swap__begin_ns(&swap), 130 * S);
+	assert_int_equal(net_clock__swap(&c, &swap, 1), 0);
+	assert_near(net_clock__at(&c, 130 * S), 5 + 10);
+	assert_near(net_clock__cost_at(&c, 130 * S), 0);
+	assert_near(net_clock__at(&c, 115 * S), 15 / 2.0);
+	assert_near(net_clock__at(&c, 150 * S), 15 + 2 * stretch_s);
+	assert_near(net_clock__cost_at(&c, 150 * S), 2);
+	assert_near(net_clock__at(&c, 200 * S), all);
+	/* the start, the gap's end, the ends of the last two, the beginning of the last, the end */
+	assert_int_equal(c.n, 6);
+	assert_int_equal(c.n_free, 2);
+	assert_true(c.at[1].wall_ns == 130 * S && c.at[1].keep && c.at[1].window);
+	assert_true(c.at[1].work == 3000 && c.at[2].work == 3000);
+	net_clock__learn(&c); /* with another F */
+	assert_near(net_clock__outside(&c, 100 * S, 150 * S), 15);
+	net_clock__free(&c);
+}
+
+static void test_swap_what_was_swapped(void **state)
+{
+	const struct net_clock_swap swaps[] = {{109 * S, 110 * S, 120 * S, 140 * S},
+					       {130 * S, 130 * S, 150 * S, 180 * S}};
+	const double stretch_s = 10 - NET_CLOCK_FELT;
+	struct net_clock c = stretches();
+
+	(void)state;
+	assert_int_equal(net_clock__swap(&c, swaps, 2), 0);
+	assert_int_equal(c.n, 4);
+	assert_near(net_clock__at(&c, 160 * S), 5 + 10 + 15);
+	assert_near(net_clock__at(&c, 190 * S), 30 + 3 * stretch_s);
+	assert_near(net_clock__at(&c, 200 * S), 35 + 3 * stretch_s);
+	assert_true(c.at[1].wall_ns == 160 * S && c.at[1].work == 6000);
+	net_clock__free(&c);
+}
+
+/* The first edge of a kind in a time. */
+static void test_edges(void **state)
+{
+	struct net_clock c = stretches();
+
+	(void)state;
+	assert_int_equal(net_clock__edge_ns(&c, NET_CLOCK_ENDS, 110 * S, 140 * S), 120 * S);
+	assert_int_equal(net_clock__edge_ns(&c, NET_CLOCK_ENDS, 120 * S + 1, 140 * S), 139 * S);
+	assert_int_equal(net_clock__edge_ns(&c, NET_CLOCK_ENDS, 120 * S + 1, 139 * S), 0);
+	assert_int_equal(net_clock__edge_ns(&c, NET_CLOCK_NONE, 0, 200 * S), 109 * S);
+	assert_int_equal(net_clock__edge_ns(&c, NET_CLOCK_NONE, 109 * S + 1, 200 * S), 110 * S);
+	net_clock__free(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +365,9 @@ int main(void)
 		cmocka_unit_test(test_little_work_is_none),
 		cmocka_unit_test(test_a_lump_is_no_work),
 		cmocka_unit_test(test_outside),
+		cmocka_unit_test(test_swap),
+		cmocka_unit_test(test_swap_what_was_swapped),
+		cmocka_unit_test(test_edges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
