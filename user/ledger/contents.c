@@ -171,14 +171,15 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	}
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		struct survivors_witness *w = &s->stacks[b->stack].witness;
+		struct survivors_witness *w;
 		struct survival_ages *ages;
 		int k = class[b->window];
 		double gap = b->window + 1 == s->n_windows && b->live.birth_ns < s->piece_ns
 				     ? now_s - last_s
 				     : since[b->window];
 
-		if (asked[i] && gap > 0) {
+		w = asked[i] && gap > 0 ? survivors__witness_of(&s->stacks[b->stack]) : NULL;
+		if (w) {
 			w->asked[k]++;
 			w->asked_s[k] += gap;
 			w->changed[k] += b->changed;
@@ -296,10 +297,11 @@ int survivors__compare(struct survivors *s, const struct net_clock *clock)
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];
 
+		struct survivors_witness *w = stack->witness;
+
 		stack->alike = weight[i] > 0 ? sum[i] / weight[i] : 1;
-		for (int k = 0; k < SURVIVAL_CLASSES; k++)
-			stack->missed[k] = (float)fmin(missed_at(&stack->witness, k, 1),
-						       missed_at(&stack->witness, k, slower));
+		for (int k = 0; w && k < SURVIVAL_CLASSES; k++)
+			w->missed[k] = (float)fmin(missed_at(w, k, 1), missed_at(w, k, slower));
 	}
 	return 0;
 }

@@ -29,6 +29,9 @@ static inline bool survivors__is_regrown(const struct survivors *survivors,
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,
 					 uint32_t window);
 
+/* Returns the stack's witness. NULL: out of memory. */
+struct survivors_witness *survivors__witness_of(struct survivors_stack *stack);
+
 /* Stops following the blocks that are marked as let_go. Addresses with no block left need not be
  * watched. 0, or -ENOMEM: all are still followed. */
 int survivors__let_go_marked(struct survivors *survivors);

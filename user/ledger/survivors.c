@@ -21,13 +21,25 @@ void survivors__init(struct survivors *s, const uint64_t seed[2])
 	s->random = seed[0] ^ seed[1];
 }
 
+/* Frees what is known of the lives of the stack's blocks. */
+static void free_counts(struct survivors_stack *stack)
+{
+	for (int g = 0; g < WINDOWED_GROUPS; g++) {
+		free(stack->groups[g]);
+		stack->groups[g] = NULL;
+	}
+	free(stack->cohort);
+	free(stack->witness);
+	stack->cohort = NULL;
+	stack->witness = NULL;
+}
+
 void survivors__free(struct survivors *s)
 {
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		free(s->stacks[i].born);
 		free(s->stacks[i].looked);
-		free(s->stacks[i].groups);
-		free(s->stacks[i].cohort);
+		free_counts(&s->stacks[i]);
 	}
 	free(s->stacks);
 	table__clear(&s->by_key);
@@ -98,12 +110,20 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack,
 					 uint32_t window)
 {
-	bool continuous = s->windows[window].continuous;
-	struct survival_ages **ages = continuous ? &stack->cohort : &stack->groups;
+	const struct survivors_window *w = &s->windows[window];
+	struct survival_ages **ages =
+		w->continuous ? &stack->cohort : &stack->groups[w->number % WINDOWED_GROUPS];
 
 	if (!*ages)
-		*ages = calloc(continuous ? 1 : WINDOWED_GROUPS, sizeof(**ages));
-	return *ages && !continuous ? *ages + s->windows[window].number % WINDOWED_GROUPS : *ages;
+		*ages = calloc(1, sizeof(**ages));
+	return *ages;
+}
+
+struct survivors_witness *survivors__witness_of(struct survivors_stack *stack)
+{
+	if (!stack->witness)
+		stack->witness = calloc(1, sizeof(*stack->witness));
+	return stack->witness;
 }
 
 /* --- blocks by address --- */
@@ -597,13 +617,13 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 			       : net_clock__at(clock, b->live.birth_ns));
 		class = survival__age_class(age);
 		ages = survivors__ages_of(s, &s->stacks[b->stack], b->window);
-		if (!ages)
+		witness = survivors__witness_of(&s->stacks[b->stack]);
+		if (!ages || !witness)
 			return -ENOMEM;
 		weight = survivors__weight(s, b);
 		ages->pairs[class] += weight;
 		ages->exposed[class] += weight * (double)s->piece_allocs;
 		ages->frees[class] += b->freed_now ? weight : 0;
-		witness = &s->stacks[b->stack].witness;
 		witness->watched += weight * s->piece_s;
 		witness->freed += b->freed_now ? weight : 0;
 		if (b->hashed && !b->changed && (!b->ended || (b->ended_now && b->freed_now))) {
@@ -765,10 +785,7 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 		struct survivors_stack *stack = &s->stacks[i];
 
 		stack->n_born = 0;
-		free(stack->groups);
-		free(stack->cohort);
-		stack->groups = stack->cohort = NULL;
-		stack->witness = (struct survivors_witness){};
+		free_counts(stack);
 		stack->sized = stack->small = 0;
 	}
 }

@@ -82,12 +82,10 @@ struct survivors_stack {
 	 * judged */
 	double *looked;
 	size_t n_born;
-	struct survival_ages *groups; /* of blocks born in windows: WINDOWED_GROUPS elements */
-	struct survival_ages *cohort; /* of blocks born in continuous stretches; NULL: there are
-				       * none */
-	/* results of survivors__compare(): see struct windowed_stack */
-	double alike;
-	float missed[SURVIVAL_CLASSES];
+	/* Of blocks born in the windows of each group, and in continuous stretches. NULL: nothing
+	 * was counted. (A program may have ten thousand stacks, and see most of them just once.) */
+	struct survival_ages *groups[WINDOWED_GROUPS], *cohort;
+	double alike; /* result of survivors__compare(): see struct windowed_stack */
 	/* bytes born in windows; those of them in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
@@ -106,7 +104,9 @@ struct survivors_stack {
 		 * blocks. changed: how many of these blocks have changed. */
 		double asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES],
 			changed[SURVIVAL_CLASSES];
-	} witness;
+		/* result of survivors__compare(): see struct windowed_stack */
+		float missed[SURVIVAL_CLASSES];
+	} * witness; /* NULL: nothing was counted */
 	/* the totals at the last call of survivors__take_sites() or survivors__pass_over() */
 	uint64_t samples, bytes, objects_q16;
 };

@@ -152,7 +152,7 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 /* Adds up all groups but number `without`. Times are counted in calls that allocate. Here they
  * become seconds of the clock by which blocks end. In the window of its birth, a block is `slowed`
  * times as old by the wall clock as by the process's own clock. */
-static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
+static void add_ages(struct survival_ages *const *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
 	int older = (int)fmin(fmax(lround(PER_DECADE * log10(slowed)), 0), SURVIVAL_CLASSES - 1);
@@ -160,9 +160,9 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 	per_alloc_s *= slowed;
 	memset(sum, 0, SUMS * sizeof(*sum));
 	for (size_t g = 0; g < n; g++) {
-		const struct survival_ages *a = &groups[g];
+		const struct survival_ages *a = groups[g];
 
-		if ((int)g == without)
+		if (!a || (int)g == without)
 			continue;
 		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 			int age = k + older < SURVIVAL_CLASSES ? k + older : SURVIVAL_CLASSES - 1;
@@ -566,7 +566,7 @@ struct evidence {
 	bool doubtful;			   /* ends contradict contents, but not surely */
 };
 
-static void weigh(const struct survival_ages *groups, size_t n, int without,
+static void weigh(struct survival_ages *const *groups, size_t n, int without,
 		  const struct survival_terms *t, struct evidence *e)
 {
 	struct address_frees frees;
@@ -647,7 +647,7 @@ static void find_lowest(const struct evidence *e, double sample, bool contents,
 	}
 }
 
-void survival__lowest(const struct survival_ages *groups, size_t n, const struct survival_terms *t,
+void survival__lowest(struct survival_ages *const *groups, size_t n, const struct survival_terms *t,
 		      double ret[SURVIVAL_CLASSES])
 {
 	struct evidence e;
@@ -658,7 +658,7 @@ void survival__lowest(const struct survival_ages *groups, size_t n, const struct
 
 /* --- S --- */
 
-void survival__solve(const struct survival_ages *groups, size_t n, int without,
+void survival__solve(struct survival_ages *const *groups, size_t n, int without,
 		     const struct survival_terms *t, struct survival *ret)
 {
 	struct evidence e;

@@ -108,16 +108,16 @@ struct survival_terms {
 	enum survival_evidence only;
 };
 
-/* Computes S of a stack, or of a cohort, from n groups of windows. The group numbered `without` is
- * left out (-1: none). */
-void survival__solve(const struct survival_ages *groups, size_t n, int without,
+/* Computes S of a stack, or of a cohort, from n groups of windows. In a group that is NULL nothing
+ * was seen. The group numbered `without` is left out (-1: none). */
+void survival__solve(struct survival_ages *const *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
 
 /* Finds a lower bound of S at the upper end of each class, from all groups. The bound follows from
  * the number of events, not from the spread between windows: windows without events do not differ,
  * so their spread says nothing. The bound is also at most S by contents, even if frees contradict
  * contents, and at most S by frees, unless contents are used in place of frees. */
-void survival__lowest(const struct survival_ages *groups, size_t n,
+void survival__lowest(struct survival_ages *const *groups, size_t n,
 		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 
 /* S at an age, and the integral of S from 0 to that age, seconds. */

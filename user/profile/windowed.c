@@ -58,9 +58,13 @@ struct context {
 	struct survival survival, cohort;
 };
 
+/* 0: no window watched blocks of the stack. */
 static size_t n_groups(const struct windowed_stack *stack)
 {
-	return stack->groups ? WINDOWED_GROUPS : 0;
+	for (int g = 0; stack->groups && g < WINDOWED_GROUPS; g++)
+		if (stack->groups[g])
+			return WINDOWED_GROUPS;
+	return 0;
 }
 
 static struct context context_of(const struct windowed_run *run,
@@ -288,7 +292,7 @@ static bool lives_are_known(const struct context *c)
 	for (size_t i = 0; i < c->stack->n_born; i++)
 		left += c->stack->born[i].left_bytes;
 	return c->survival.by != SURVIVAL_UNKNOWN ||
-	       (c->stack->groups && c->stack->n_born && !(left > 0));
+	       (n_groups(c->stack) && c->stack->n_born && !(left > 0));
 }
 
 /* Sets r->ended and r->living. objects: number of objects per byte. */
@@ -456,7 +460,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 	c->terms = terms;
 	survival__solve(stack->groups, n_groups(stack), without, &terms, &c->survival);
 	terms.left = 1;
-	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
+	survival__solve(&stack->cohort, 1, NOBODY, &terms, &c->cohort);
 	c->by_windows = samples > 0 ? samples / (samples + stretch_samples) : 0;
 	c->kept = c->by_windows < 1 ? kept_of_stretches(c) : 0;
 	ret->alloc = allocated_since(c, 0);

@@ -161,11 +161,12 @@ double windowed_born__trust(const struct windowed_born *born);
 struct windowed_stack {
 	const struct windowed_born *born; /* ascending by window */
 	size_t n_born;
-	const struct survival_ages *groups; /* WINDOWED_GROUPS elements, each from the blocks born
-					     * in the windows of one group; NULL: none */
+	/* WINDOWED_GROUPS elements, each from the blocks born in the windows of one group, or NULL
+	 * if there are none */
+	struct survival_ages *const *groups;
 	/* From blocks that lived when a continuous stretch ended. Their age is the time since the
 	 * stretch's end. NULL: none. */
-	const struct survival_ages *cohort;
+	struct survival_ages *cohort;
 	/* chance that a block of the stack has the same contents as another block of its size; 1:
 	 * not known, because no two such blocks have known contents */
 	double alike;

@@ -294,7 +294,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			.groups = stack->groups,
 			.cohort = stack->cohort,
 			.alike = stack->alike,
-			.missed = stack->missed,
+			.missed = stack->witness ? stack->witness->missed : NULL,
 			.small = stack->sized > 0 ? stack->small / stack->sized : 0,
 			.header = allocators_own__header(b, p, &sites->keys[i].stack),
 		};

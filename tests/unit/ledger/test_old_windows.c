@@ -222,7 +222,7 @@ static void test_sums_stay(void **state)
 	/* what was seen of the lives of blocks is kept: the blocks of each window in later ones */
 	for (int g = 0; g < WINDOWED_GROUPS; g++)
 		for (int k = 0; k < SURVIVAL_CLASSES; k++)
-			pairs += f.s.stacks[0].groups[g].pairs[k];
+			pairs += f.s.stacks[0].groups[g]->pairs[k];
 	assert_true(pairs > 0);
 	end(&f);
 }

@@ -38,7 +38,7 @@ struct life {
 struct drawn {
 	struct windowed_window windows[WINDOWS];
 	struct windowed_born born[WINDOWS];
-	struct survival_ages groups[WINDOWED_GROUPS];
+	struct survival_ages groups[WINDOWED_GROUPS], *of_group[WINDOWED_GROUPS];
 	size_t n_born;
 };
 
@@ -105,6 +105,8 @@ static void draw(struct drawn *d, const struct life *l)
 	double weight = RATE * l->window_s / l->samples;
 
 	memset(d, 0, sizeof(*d));
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		d->of_group[g] = &d->groups[g];
 	for (int i = 0; i < l->windows; i++) {
 		double at = RUN_S * (i + 0.9 * random_unit()) / l->windows;
 
@@ -158,7 +160,7 @@ static struct windowed_run run_of(const struct drawn *d, const struct life *l)
 
 static struct windowed_stack stack_of(const struct drawn *d)
 {
-	return (struct windowed_stack){.born = d->born, .n_born = d->n_born, .groups = d->groups};
+	return (struct windowed_stack){.born = d->born, .n_born = d->n_born, .groups = d->of_group};
 }
 
 static void estimate(struct drawn *d, const struct life *l, struct windowed_result *ret)

@@ -44,7 +44,7 @@ static void add_contents(struct survival_ages *ages, double rate, double alike)
 }
 
 /* Fills in the terms that are the same in each test, and solves. */
-static void solve(const struct survival_ages *ages, size_t n, int without,
+static void solve(struct survival_ages *const *ages, size_t n, int without,
 		  struct survival_terms *terms, struct survival *s)
 {
 	terms->per_alloc_s = PER_ALLOC_S;
@@ -53,14 +53,18 @@ static void solve(const struct survival_ages *ages, size_t n, int without,
 	survival__solve(ages, n, without, terms, s);
 }
 
+static void solve_one(struct survival_ages *ages, struct survival_terms *terms, struct survival *s)
+{
+	solve(&ages, 1, ALL, terms, s);
+}
+
 static double lowest[SURVIVAL_CLASSES]; /* lower bounds by the last solve_both() */
 
 /* Solves, and finds the lower bound. */
-static void solve_both(const struct survival_ages *ages, struct survival_terms *terms,
-		       struct survival *s)
+static void solve_both(struct survival_ages *ages, struct survival_terms *terms, struct survival *s)
 {
-	solve(ages, 1, ALL, terms, s);
-	survival__lowest(ages, 1, terms, lowest);
+	solve_one(ages, terms, s);
+	survival__lowest(&ages, 1, terms, lowest);
 }
 
 static void assert_exponential(const struct survival *s, double rate, double error)
@@ -95,7 +99,7 @@ static void nothing_seen_is_nothing_known(void **state)
 	struct survival s;
 
 	(void)state;
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_int_equal(s.by, SURVIVAL_UNKNOWN);
 	assert_true(survival__at(&s, 30) == 1);
 	assert_true(fabs(survival__area(&s, 30) - 30) < 1e-6);
@@ -113,11 +117,11 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 		ages.watched[k] = 1e6 / PER_ALLOC_S;
 		ages.ended[k] = RATE * 1e6;
 	}
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
 	/* Blocks end by the wall clock, and a net second in windows has ten times as much wall time
 	 * as elsewhere. So elsewhere blocks end at a tenth of the rate. */
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }
 
@@ -128,7 +132,7 @@ static void frees_at_addresses_tell_of_old_ages(void **state)
 
 	(void)state;
 	add_frees(&ages, RATE);
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_true(s.known_s > RUN_S / 2);
 	assert_exponential(&s, RATE, 0.015);
@@ -142,11 +146,11 @@ static void contents_are_believed_where_they_differ(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0.25);
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	/* now most contents are equal by chance, so frees decide */
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
 }
@@ -162,13 +166,13 @@ static void parts_can_be_left_out(void **state)
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE / 4, 0);
 	terms.without = 1U << PART_CONTENTS;
-	solve(&ages, 1, ALL, &terms, &s);
+	solve_one(&ages, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
 	/* If blocks end at random times, later blocks at the same address end at the same rate. So
 	 * it makes no difference which block a later free belongs to. */
 	terms.without |= 1U << PART_RENEWAL;
-	solve(&ages, 1, ALL, &terms, &s);
+	solve_one(&ages, &terms, &s);
 	assert_exponential(&s, RATE, 0.015);
 }
 
@@ -187,14 +191,16 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 		ages.same[k] = ages.looked[k];
 		missed[k] = 0.9f;
 	}
-	solve(&ages, 1, ALL,
-	      &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed}, &s);
+	solve_one(&ages,
+		  &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed},
+		  &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
 		missed[k] = 0.9f;
-	solve(&ages, 1, ALL,
-	      &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed}, &s);
+	solve_one(&ages,
+		  &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0, .missed = missed},
+		  &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
@@ -214,7 +220,7 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 		ages.exposed[k] = 1e2 * WINDOW_S / PER_ALLOC_S;
 		ages.frees[k] = 1e2;
 	}
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1e6, .alike = 1}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1e6, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.05);
 }
 
@@ -241,7 +247,7 @@ static void dead_addresses_say_nothing_of_the_young(void **state)
 		ages.exposed[k] = pairs * WINDOW_S / PER_ALLOC_S;
 		ages.frees[k] = pairs / 1e4;
 	}
-	solve(&ages, 1, ALL, &terms, &s);
+	solve_one(&ages, &terms, &s);
 	assert_true(survival__at(&s, 0.5) < 0.05);
 }
 
@@ -254,7 +260,7 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	(void)state;
 	add_frees(&ages, RATE / 1000);
 	add_contents(&ages, 100 * RATE, 0);
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_false(s.doubtful);
 	assert_exponential(&s, RATE / 1000, 0.015);
@@ -295,14 +301,14 @@ static void few_frees_leave_a_doubt(void **state)
 		ages.exposed[old - 2] = ages.exposed[old] =
 			cases[i].seconds / 2 * sample / PER_ALLOC_S;
 		ages.frees[old] = cases[i].frees * sample;
-		solve(&ages, 1, ALL, &terms, &s);
+		solve_one(&ages, &terms, &s);
 		assert_int_equal(s.by, cases[i].by);
 		assert_int_equal(s.doubtful, cases[i].doubtful);
 		terms.only = SURVIVAL_CONTENTS;
-		solve(&ages, 1, ALL, &terms, &s);
+		solve_one(&ages, &terms, &s);
 		assert_int_equal(s.by, SURVIVAL_CONTENTS);
 		terms.only = SURVIVAL_ENDS;
-		solve(&ages, 1, ALL, &terms, &s);
+		solve_one(&ages, &terms, &s);
 		assert_int_equal(s.by, SURVIVAL_ENDS);
 	}
 }
@@ -323,7 +329,7 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 		ages.looked[k] = 1e6;
 		ages.looked_at[k] = 1e6 * middle_of(k);
 	}
-	solve(&ages, 1, ALL, &terms, &s);
+	solve_one(&ages, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_true(survival__at(&s, 0.01) > 0.99 && survival__at(&s, 1) < 0.5);
 	assert_true(survival__area(&s, RUN_S) - s.area_error < 0.3);
@@ -333,21 +339,21 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 		ages.same[k] = 5e5;
 		ages.looked_at[k] = 1e6 * middle_of(k);
 	}
-	solve(&ages, 1, ALL, &terms, &s);
+	solve_one(&ages, &terms, &s);
 	assert_true(s.area_error == 0);
 }
 
 static void one_group_can_be_left_out(void **state)
 {
-	struct survival_ages ages[2] = {};
+	struct survival_ages ages[2] = {}, *const groups[] = {&ages[0], NULL, &ages[1]};
 	struct survival s;
 
 	(void)state;
 	add_frees(&ages[0], RATE);
 	add_frees(&ages[1], 10 * RATE);
-	solve(ages, 2, 1, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
+	solve(groups, 3, 2, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.015);
-	solve(ages, 2, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
+	solve(groups, 3, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_true(survival__at(&s, 1) < 0.95 * exp(-RATE));
 }
 
@@ -359,13 +365,13 @@ static void half_of_them_live_so_long(void **state)
 	(void)state;
 	add_frees(&ages, RATE);
 	add_contents(&ages, RATE, 0);
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_true(fabs(survival__half_life(&s) - log(2) / RATE) < 0.05 * log(2) / RATE);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		ages.same[k] = ages.looked[k];
 		ages.frees[k] = 0;
 	}
-	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
+	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_true(isinf(survival__half_life(&s)));
 }
 

@@ -476,16 +476,17 @@ static void test_work_outside_of_stretches(void **state)
 					  .objects = 1,
 					  .left_bytes = 1000,
 					  .held_bytes = 1000}};
-	struct survival_ages groups[WINDOWED_GROUPS] = {};
+	struct survival_ages groups[WINDOWED_GROUPS] = {}, *of_group[WINDOWED_GROUPS] = {};
 	const struct windowed_stack stack = {
-		.born = born, .n_born = 20, .groups = groups, .alike = 1};
+		.born = born, .n_born = 20, .groups = of_group, .alike = 1};
 	const struct windowed_run run = {
 		.windows = windows, .n_windows = 20, .quarter_s = 25, .end_s = 100, .wall_s = 100};
 	struct windowed_result r;
 
 	(void)state;
 	for (uint32_t i = 1; i < 20; i++) {
-		struct survival_ages *ages = &groups[i % WINDOWED_GROUPS];
+		struct survival_ages *ages = of_group[i % WINDOWED_GROUPS] =
+			&groups[i % WINDOWED_GROUPS];
 
 		windows[i] = (struct windowed_window){.number = i,
 						      .begin_s = 60 + 2 * i,

@@ -20,7 +20,7 @@
 struct sim {
 	struct windowed_window windows[WINDOWS];
 	struct windowed_born born[WINDOWS];
-	struct survival_ages groups[WINDOWED_GROUPS];
+	struct survival_ages groups[WINDOWED_GROUPS], *of_group[WINDOWED_GROUPS];
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
@@ -116,8 +116,10 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 		}
 		w->net_blocks = s->net_blocks * LENGTH * noise(i);
 	}
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		s->of_group[g] = &s->groups[g];
 	s->stack = (struct windowed_stack){
-		.born = s->born, .n_born = WINDOWS, .groups = s->groups, .alike = alike};
+		.born = s->born, .n_born = WINDOWS, .groups = s->of_group, .alike = alike};
 }
 
 static inline struct windowed_result estimate_stack(const struct windowed_run *run,
