@@ -71,6 +71,12 @@ uint64_t old_windows__opened_ns(const struct survivors *s, const struct net_cloc
 	return edge ? edge : start;
 }
 
+/* Returns the middle of the gap after window i. The window's last edge is not later. */
+static uint64_t middle_of_gap(const struct survivors *s, const struct net_clock *clock, size_t i)
+{
+	return middle(closed_ns(s, clock, i), old_windows__opened_ns(s, clock, i + 1));
+}
+
 /* Drops what the stack allocated in windows that are dropped. If such a window saw bytes of earlier
  * stretches end, the next window that is kept has seen it. */
 static void drop_births(struct survivors_stack *stack, const uint32_t *index)
@@ -117,9 +123,10 @@ static void drop_records(struct reallocs *c, const struct survivors *s, const ui
 	c->n_records = kept;
 }
 
-/* Drops the windows' edges from the clock. An edge may be some microseconds off its window, so it
- * is looked for up to the middle of the gaps around it. The last window is never dropped. 0 or
- * -ENOMEM. */
+/* Drops the windows' edges from the clock, and other points up to the middle of the gaps around
+ * them. A gap lasts from one window's last edge to the first edge of the next, which may be seconds
+ * after the first window was over: if memtrace was held up, or if the keeper took the probes out.
+ * The last window is never dropped. 0 or -ENOMEM. */
 static int drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
 {
 	_cleanup_free_ struct net_clock_range *ranges = calloc(s->n_windows, sizeof(*ranges));
@@ -134,8 +141,8 @@ static int drop_edges(struct survivors *s, const uint32_t *index, struct net_clo
 			continue;
 		s->dropped_s += net_clock__at(clock, w->end_ns) - net_clock__at(clock, w->start_ns);
 		ranges[n++] = (struct net_clock_range){
-			i ? middle(w[-1].end_ns, w->start_ns) : 0,
-			middle(w->end_ns, w[1].start_ns),
+			i ? middle_of_gap(s, clock, i - 1) + 1 : 0,
+			middle_of_gap(s, clock, i),
 		};
 	}
 	net_clock__forget(clock, ranges, n);

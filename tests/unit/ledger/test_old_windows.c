@@ -40,7 +40,8 @@ struct fixture {
 	struct survivors s;
 	struct net_clock clock; /* half as fast as the wall clock */
 	struct reallocs reallocs;
-	bool alternate; /* every second window is a stretch */
+	bool alternate;	  /* every second window is a stretch */
+	uint64_t late_ns; /* so late the clock is read at the end of a window */
 };
 
 static uint64_t start_of(uint64_t number)
@@ -78,8 +79,10 @@ static void add_window(struct fixture *f, uint64_t number)
 	bool allocates = number % APART == 0;
 	struct realloc_record *record;
 
+	if (f->late_ns) /* probes are placed */
+		note_edge(f, w.start_ns - 5 * MS, NET_CLOCK_ENDS);
 	note_edge(f, w.start_ns, NET_CLOCK_BEGINS);
-	note_edge(f, w.end_ns, NET_CLOCK_ENDS);
+	note_edge(f, w.end_ns + f->late_ns, NET_CLOCK_ENDS);
 	assert_int_equal(
 		survivors__meet(&f->s, &w, w.end_ns, &addr, &live, allocates, read_nothing, NULL),
 		0);
@@ -94,10 +97,11 @@ static void add_window(struct fixture *f, uint64_t number)
 	*record = (struct realloc_record){.start_ns = w.start_ns, .end_ns = w.end_ns};
 }
 
-static void watch_some(struct fixture *f, uint64_t n, bool alternate)
+static void watch_some(struct fixture *f, uint64_t n, bool alternate, uint64_t late_ns)
 {
 	memset(f, 0, sizeof(*f));
 	f->alternate = alternate;
+	f->late_ns = late_ns;
 	memset(forgotten, 0, sizeof(forgotten));
 	survivors__init(&f->s, (const uint64_t[2]){11, 13});
 	f->s.forget = forget;
@@ -110,7 +114,7 @@ static void watch_some(struct fixture *f, uint64_t n, bool alternate)
 
 static void watch(struct fixture *f)
 {
-	watch_some(f, WINDOWS, false);
+	watch_some(f, WINDOWS, false, 0);
 }
 
 static void end(struct fixture *f)
@@ -235,7 +239,7 @@ static void test_stretches_do_not_displace_windows(void **state)
 	struct fixture f;
 
 	(void)state;
-	watch_some(&f, 5 * OLD_WINDOWS_MAX, true);
+	watch_some(&f, 5 * OLD_WINDOWS_MAX, true, 0);
 	for (size_t i = 0; i < f.s.n_windows; i++) {
 		const struct survivors_window *w = &f.s.windows[i];
 
@@ -255,6 +259,36 @@ static void test_stretches_do_not_displace_windows(void **state)
 	end(&f);
 }
 
+/* The clock may be read so late at the end of a window that the next one begins soon after. */
+static void test_late_edges_belong_to_their_window(void **state)
+{
+	const uint64_t late[] = {10 * MS, 700 * MS, 950 * MS};
+	struct fixture f;
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(late) / sizeof(*late); k++) {
+		size_t edges = 0;
+
+		watch_some(&f, OLD_WINDOWS_MAX + OLD_WINDOWS_MAX / 4, false, late[k]);
+		assert_true(f.s.n_windows < OLD_WINDOWS_MAX);
+		for (size_t i = 0; i < f.s.n_windows; i++) {
+			const struct survivors_window *w = &f.s.windows[i];
+			uint64_t end = w->end_ns + late[k] + 3000;
+
+			assert_int_equal(
+				net_clock__edge_ns(&f.clock, NET_CLOCK_NONE, w->start_ns, end),
+				w->start_ns + 3000);
+			assert_int_equal(
+				net_clock__edge_ns(&f.clock, NET_CLOCK_ENDS, w->start_ns, end + 1),
+				end);
+		}
+		for (size_t i = 0; i < f.clock.n; i++)
+			edges += f.clock.at[i].keep;
+		assert_in_range(edges, 3 * f.s.n_windows, 3 * f.s.n_windows + 1);
+		end(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_what_was_born_goes_with_its_window),
 		cmocka_unit_test(test_sums_stay),
 		cmocka_unit_test(test_stretches_do_not_displace_windows),
+		cmocka_unit_test(test_late_edges_belong_to_their_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
