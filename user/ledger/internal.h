@@ -12,6 +12,9 @@ static inline double weight_bytes(const struct abi_live *live)
 	       estimate__probability(live->size, live->interval);
 }
 
+/* Returns what the stack allocated in this window; NULL: nothing. */
+struct windowed_born *survivors__born_in(struct survivors_stack *stack, uint32_t window);
+
 /* Returns the weight of a block when it is counted together with blocks of other windows
  * (windowed_born__trust()). */
 double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
@@ -44,6 +47,11 @@ uint64_t old_windows__opened_ns(const struct survivors *survivors, const struct 
 /* Merges neighbouring old stretches if there are too many: see old_windows.h. 0 or -ENOMEM: nothing
  * has changed. */
 int old_stretches__merge(struct survivors *survivors, struct net_clock *clock);
+
+/* Stops following half of the blocks. Reduces `looked` in proportion to the weight of the followed
+ * blocks that are left. (`looked` also includes blocks that ended in the window of their birth and
+ * were never followed.) 0 or -ENOMEM. */
+int let_go__half(struct survivors *survivors);
 
 /* Reads the contents of the new blocks of the last window's unharvested part. 0, -ENOMEM, or what
  * the reader answers. */

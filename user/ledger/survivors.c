@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/random.h"
 #include "base/search.h"
 #include "base/vector.h"
 #include "ledger/internal.h"
@@ -253,17 +252,7 @@ int survivors__let_go_marked(struct survivors *s)
 	return 0;
 }
 
-/* Stops following half of the blocks, chosen at random. 0 or -ENOMEM. */
-static int halve(struct survivors *s)
-{
-	for (size_t i = 0; i < s->n_blocks; i++) {
-		s->blocks[i].let_go = random__next(&s->random) & 1;
-		s->blocks[i].halved += !s->blocks[i].let_go;
-	}
-	return survivors__let_go_marked(s);
-}
-
-static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t window)
+struct windowed_born *survivors__born_in(struct survivors_stack *stack, uint32_t window)
 {
 	size_t at = SEARCH_FIRST(i, stack->n_born, stack->born[i].window >= window);
 
@@ -272,54 +261,9 @@ static struct windowed_born *born_in(struct survivors_stack *stack, uint32_t win
 
 double survivors__weight(const struct survivors *s, const struct survivors_block *b)
 {
-	const struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
+	const struct windowed_born *born = survivors__born_in(&s->stacks[b->stack], b->window);
 
 	return born ? weight_bytes(&b->live) * windowed_born__trust(born) : 0;
-}
-
-/* Adds up the weights of blocks with known contents, by stack and window. NULL: out of memory. */
-static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
-{
-	size_t n = 0, *first = calloc(s->n_stacks + 1, sizeof(*first));
-	double *sums;
-
-	for (size_t i = 0; first && i < s->n_stacks; i++) {
-		first[i] = n;
-		n += s->stacks[i].n_born;
-	}
-	sums = first ? calloc(n + 1, sizeof(*sums)) : NULL;
-	for (size_t i = 0; sums && i < s->n_blocks; i++) {
-		const struct survivors_block *b = &s->blocks[i];
-		struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
-
-		if (born && b->hashed && !survivors__is_regrown(s, &b->live, b->window))
-			sums[first[b->stack] + (size_t)(born - s->stacks[b->stack].born)] +=
-				weight_bytes(&b->live);
-	}
-	free(first);
-	*ret_n = n;
-	return sums;
-}
-
-/* Stops following half of the blocks. Reduces `looked` in proportion to the weight of the followed
- * blocks that are left. (`looked` also includes blocks that ended in the window of their birth and
- * were never followed.) */
-static int let_go(struct survivors *s)
-{
-	_cleanup_free_ double *before = NULL, *after = NULL;
-	size_t n, at = 0;
-
-	before = weigh_hashed(s, &n);
-	if (!before || halve(s))
-		return -ENOMEM;
-	after = weigh_hashed(s, &n);
-	if (!after)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->n_stacks; i++)
-		for (size_t k = 0; k < s->stacks[i].n_born; k++, at++)
-			if (before[at] > 0)
-				s->stacks[i].looked[k] *= after[at] / before[at];
-	return 0;
 }
 
 /* --- windows --- */
@@ -538,7 +482,7 @@ static int count_watched(struct survivors *s)
 	for (size_t i = 0; i < s->n_births; i++) {
 		const struct survivors_birth *b = &s->births[i];
 		struct survivors_stack *stack = &s->stacks[b->stack];
-		double weight = b->weight * windowed_born__trust(born_in(stack, window));
+		double weight = b->weight * windowed_born__trust(survivors__born_in(stack, window));
 		struct survival_ages *ages = survivors__ages_of(s, stack, window);
 
 		if (!ages)
@@ -673,7 +617,7 @@ static int count_left(struct survivors *s)
 	}
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];
-		struct windowed_born *born = born_in(stack, window);
+		struct windowed_born *born = survivors__born_in(stack, window);
 		double *looked;
 
 		if (!born && sums[i].held == last_held(s, stack))
@@ -721,7 +665,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	if (!rc && s->by_addr.n_slots)
 		keep_some(s, is_followed);
 	while (!rc && s->n_blocks > SURVIVORS_MAX)
-		rc = let_go(s);
+		rc = let_go__half(s);
 	return rc;
 }
 
