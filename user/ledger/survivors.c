@@ -284,6 +284,14 @@ static bool is_birth(const struct survivors *s, const struct abi_live *live)
 	return live->birth_ns >= s->piece_ns && live->birth_ns <= w->end_ns;
 }
 
+static void drop_late_ends(struct survivors *s)
+{
+	s->n_ends -= s->n_late;
+	if (s->n_late)
+		memmove(s->ends, s->ends + s->n_late, s->n_ends * sizeof(*s->ends));
+	s->n_late = 0;
+}
+
 static int add_window(struct survivors *s, const struct survivors_window *window)
 {
 	struct survivors_window *last = s->n_windows ? &s->windows[s->n_windows - 1] : NULL;
@@ -300,6 +308,7 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 		last->bulk |= window->bulk;
 		return 0;
 	}
+	drop_late_ends(s);
 	if (VECTOR_ADD_ROOM(s->windows, s->n_windows))
 		return -ENOMEM;
 	last = &s->windows[s->n_windows++];
@@ -497,8 +506,8 @@ static int count_watched(struct survivors *s)
 }
 
 /* Counts a reported end. The end is at the address of followed blocks, or it is the end of a block
- * that was born and freed in this window. */
-static int take_end(struct survivors *s, const struct abi_end *end)
+ * that was born and freed in this window. late: it is one of the first n_late ends. */
+static int take_end(struct survivors *s, const struct abi_end *end, bool late)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
 	struct survivors_block *b = newest(s, end->addr), *own = b;
@@ -508,9 +517,10 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 	while (own && own->live.birth_ns != end->block.birth_ns)
 		own = next_older(s, own);
 	if (end->kind == END_FREED || end->kind == END_MOVED || end->kind == END_UNSEEN) {
-		s->counts.freed += end->kind != END_UNSEEN;
-		s->counts.replaced += end->kind == END_UNSEEN;
+		s->counts.freed += !late && end->kind != END_UNSEEN;
+		s->counts.replaced += !late && end->kind == END_UNSEEN;
 		if (own) {
+			own->ended_now |= late;
 			if (note_ended(s, own))
 				return -ENOMEM;
 		} else if (is_birth(s, &end->block) && !w->continuous) {
@@ -530,11 +540,28 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 			}
 		}
 	}
-	if (!newest(s, end->addr))
+	if (!late && !newest(s, end->addr))
 		forget(s, end->addr);
 	if (in_window && end->kind != END_UNSEEN)
 		for (b = newest(s, end->addr); b; b = next_older(s, b))
 			b->freed_now = true;
+	return 0;
+}
+
+/* Counts the reported ends. Those that came after the window's end are kept for its next part: the
+ * tables are read while the window goes on. 0 or -ENOMEM. */
+static int take_ends(struct survivors *s)
+{
+	uint64_t end_ns = s->windows[s->n_windows - 1].end_ns;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n_ends; i++) {
+		if (take_end(s, &s->ends[i], i < s->n_late))
+			return -ENOMEM;
+		if (s->ends[i].time_ns > end_ns)
+			s->ends[kept++] = s->ends[i];
+	}
+	s->n_ends = s->n_late = kept;
 	return 0;
 }
 
@@ -650,9 +677,10 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 		if (b->window + 1 == s->n_windows && b->live.birth_ns >= s->piece_ns)
 			rc = count_birth(s, &b->live, b->stack, b->hashed, 0);
 	}
-	for (size_t i = 0; i < s->n_ends && !rc; i++)
-		rc = take_end(s, &s->ends[i]);
-	s->n_ends = 0;
+	if (!rc)
+		rc = take_ends(s);
+	if (rc)
+		s->n_ends = s->n_late = 0;
 	if (!rc)
 		rc = count_watched(s);
 	if (!rc)
@@ -723,7 +751,7 @@ void survivors__exec(struct survivors *s, uint64_t exec_ns)
 	s->piece_ns = s->exec_ns = exec_ns;
 	if (s->by_addr.n_slots)
 		keep_some(s, is_of_program);
-	s->n_ends = 0;
+	s->n_ends = s->n_late = 0;
 	s->met = false;
 	for (size_t i = 0; i < s->n_stacks; i++) {
 		struct survivors_stack *stack = &s->stacks[i];

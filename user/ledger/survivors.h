@@ -147,6 +147,9 @@ struct survivors {
 	struct table by_addr; /* the newest block at each address */
 	struct abi_end *ends; /* reported ends that are not counted yet */
 	size_t n_ends, ends_room;
+	/* The first n_late of `ends` came after the last part of the window was over. That they are
+	 * ends is counted already. If the window goes on, they belong to its next part. */
+	size_t n_late;
 	struct survivors_birth *births; /* births in the window that is harvested */
 	size_t n_births, births_room;
 	struct survivors_counts counts;
@@ -193,8 +196,9 @@ double survivors__hidden(const struct survivors *survivors, const struct net_clo
 			 uint64_t from, double net_s, double wall_s);
 
 /* Harvests the window, or the part of a window, of the last survivors__meet(). Call it when this
- * part is over and survivors__note_end() was called for all ends in it. clock: must reach to the
- * part's end. 0 or -ENOMEM. */
+ * part is over and survivors__note_end() was called for all ends in it. Ends that came later are of
+ * use, too: some are of blocks that were born in this part, and the next part has all of them.
+ * clock: must reach to the part's end. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
 /* Is the window of the last survivors__meet() a stretch of continuous tracing? */

@@ -309,6 +309,71 @@ static void test_parts_of_a_window(void **state)
 }
 
 /* The address of an older block is still followed when a new block is sampled there. */
+/* A window of 10 s in which a block of an earlier window is freed, and a block that lives for 5 ms
+ * is born. parts: the window is harvested in two parts, and the tables are read some 50 ms after
+ * the first part is over. Both blocks end meanwhile. */
+static void watch_in_parts(struct fixture *f, bool parts)
+{
+	const struct abi_live first = block_of(10 * S + 1, 1),
+			      brief = block_of(25 * S + 10 * MS, 2);
+	struct survivors_window w = {.start_ns = 20 * S,
+				     .end_ns = parts ? 25 * S : 30 * S,
+				     .interval = 1,
+				     .allocs = parts ? 100 : 200};
+
+	begin(f);
+	window(f, 10 * S, 0, 4, 1);
+	assert_int_equal(survivors__meet(&f->s, &w, w.end_ns, NULL, NULL, 0, read_memory, NULL), 0);
+	tell(f, 8, &brief, 25 * S + 15 * MS, END_FREED);
+	tell(f, 0, &first, 25 * S + 20 * MS, END_FREED);
+	harvest(f);
+	if (!parts)
+		return;
+	w.start_ns = 25 * S;
+	w.end_ns = 30 * S;
+	assert_int_equal(survivors__meet(&f->s, &w, w.end_ns, NULL, NULL, 0, read_memory, NULL), 0);
+	harvest(f);
+}
+
+static void test_nothing_is_lost_between_parts(void **state)
+{
+	struct fixture whole, parts;
+	const struct survivors_stack *a, *b;
+	double witnessed[2] = {};
+
+	(void)state;
+	watch_in_parts(&whole, false);
+	watch_in_parts(&parts, true);
+	a = stack_of(&whole, 2);
+	b = stack_of(&parts, 2);
+	assert_int_equal(b->n_born, 1);
+	assert_true(b->born[0].bytes == SIZE && b->born[0].left_bytes == 0);
+	assert_true(memcmp(a->born, b->born, sizeof(*a->born)) == 0);
+	assert_true(total(b, ended) == SIZE && fabs(total(b, watched) - total(a, watched)) < 1e-9);
+	a = stack_of(&whole, 1);
+	b = stack_of(&parts, 1);
+	assert_true(total(b, frees) == SIZE && total(b, frees) == total(a, frees));
+	assert_true(total(b, exposed) == total(a, exposed));
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		witnessed[0] += a->witness->ended[k];
+		witnessed[1] += b->witness->ended[k];
+	}
+	assert_true(witnessed[0] == 1 && witnessed[1] == 1);
+	assert_int_equal(whole.s.counts.freed, 2);
+	assert_int_equal(parts.s.counts.freed, 2);
+	assert_int_equal(parts.s.counts.born, whole.s.counts.born);
+	/* what comes after the last part is not of the next window */
+	meet(&parts, 40 * S, 0, 0, 1);
+	tell(&parts, 1, &(const struct abi_live){.birth_ns = 10 * S + 1}, 41 * S, END_FREED);
+	harvest(&parts);
+	meet(&parts, 50 * S, 0, 0, 1);
+	assert_int_equal(parts.s.n_ends, 0);
+	harvest(&parts);
+	assert_true(total(stack_of(&parts, 1), frees) == SIZE);
+	end(&whole);
+	end(&parts);
+}
+
 static void test_address_is_shared(void **state)
 {
 	const struct abi_live second = block_of(20 * S + 1, 2);
@@ -803,6 +868,7 @@ int main(void)
 		cmocka_unit_test(test_frees_at_addresses),
 		cmocka_unit_test(test_little_is_added),
 		cmocka_unit_test(test_parts_of_a_window),
+		cmocka_unit_test(test_nothing_is_lost_between_parts),
 		cmocka_unit_test(test_address_is_shared),
 		cmocka_unit_test(test_contents),
 		cmocka_unit_test(test_not_filled_in),
