@@ -460,8 +460,8 @@ struct abi_live {
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
-	 * -size. BIRTH_ENDED: abi_process.window_ns of the window in which a free at its address
-	 * was last reported; 0: no free was reported in a window. */
+	 * -size. BIRTH_ENDED: the part of a window in which a free at its address was last
+	 * reported (abi_process.part); 0: no free was reported in a window. */
 	__s64 grown;
 };
 
@@ -469,11 +469,11 @@ struct abi_live {
 struct abi_pool {
 	__u64 number; /* unique in this run of memtrace, from 1 */
 	__u64 first;  /* address of the first block in its list; 0: the list is empty */
-	/* Address of a block. In the window that began at told_ns, the end of this block was
+	/* Address of a block. In the part of a window that told_in names, the end of this block was
 	 * reported, and also the ends of all blocks after it in the list. 0: no end was
 	 * reported. */
 	__u64 told;
-	__s64 told_ns;
+	__s64 told_in;
 	__u32 busy; /* lock of its list; 1: taken */
 	__u32 pad;
 };
@@ -492,7 +492,8 @@ enum abi_end_kind {
 			* freed it */
 	END_UNSEEN,    /* a new sampled block stands at its address: the old one's free was not
 			* seen */
-	END_AGAIN,     /* a later block at its address was freed: reported once per window */
+	END_AGAIN,     /* a later block at its address was freed: reported once per part of a
+			* window (abi_process.part) */
 };
 
 struct abi_end {
@@ -575,7 +576,9 @@ struct abi_process {
 	__u64 window_ns;
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
 		      * abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
-	__u32 pad;
+	/* How many parts of the window are over. User space counts in each part whether an address
+	 * was freed. window_ns + part names the part: windows are at least a millisecond apart. */
+	__u32 part;
 };
 
 /* The largest number of processes with abi_process.borrowed at a time. A process that has called

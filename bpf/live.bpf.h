@@ -137,20 +137,27 @@ static __noinline int live_tell(const struct abi_process *process, const struct 
 	return 0;
 }
 
-/* Returns the window that a free at this moment belongs to, for abi_live.grown; 0: it belongs to
- * none. A window begins some ms after its probes are in place. */
-static __always_inline __s64 live_window(const struct abi_process *process)
+/* Returns the name of the present part of the window (abi_process.part). */
+static __always_inline __s64 live_part(const struct abi_process *process)
 {
-	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
+	return (__s64)(process->window_ns + process->part);
 }
 
-/* Reports a free at the address of a block that was freed before, but only once per window. */
+/* Returns the part of a window that a free at this moment belongs to, for abi_live.grown; 0: it
+ * belongs to none. A window begins some ms after its probes are in place. */
+static __always_inline __s64 live_window(const struct abi_process *process)
+{
+	return bpf_ktime_get_ns() >= process->window_ns ? live_part(process) : 0;
+}
+
+/* Reports a free at the address of a block that was freed before, but only once per part of a
+ * window. */
 static __always_inline void live_free_again(const struct abi_process *process,
 					    struct abi_live *ended, __u64 addr)
 {
-	if (ended->grown == (__s64)process->window_ns || !live_window(process))
+	if (ended->grown == live_part(process) || !live_window(process))
 		return;
-	ended->grown = (__s64)process->window_ns;
+	ended->grown = live_part(process);
 	live_tell(process, ended, addr, END_AGAIN);
 }
 

@@ -133,7 +133,7 @@ struct pool_walk {
 	struct abi_process_cpu *cpu;
 	const struct abi_process *process;
 	__u64 addr, number;
-	__u64 told; /* abi_pool.told, if it was set in this window; else 0 */
+	__u64 told; /* abi_pool.told, if it was set in this part of a window; else 0 */
 	__u32 id;
 	bool frees;
 	bool stays; /* the list is kept, because the blocks' addresses are watched */
@@ -183,11 +183,11 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 		walk.addr = pool->first;
 	else
 		lose(cpu, LOST_POOLED);
-	if (locked && pool->told_ns == (__s64)process->window_ns)
+	if (locked && pool->told_in == live_part(process))
 		walk.told = pool->told;
 	if (locked && walk.stays) { /* new blocks stand first in the list */
 		pool->told = pool->first;
-		pool->told_ns = (__s64)process->window_ns;
+		pool->told_in = live_part(process);
 	}
 	/* a pool that is deleted stays locked: whoever has found it before cannot lock it any
 	 * more */

@@ -436,9 +436,9 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 /* --- what is recorded, and of whom --- */
 
 /* Changes a process's settings. If `interval` or `window_ns` is 0, or `watch` is negative, that
- * setting stays as it is. */
+ * setting stays as it is. next_part: another part of its window begins. */
 static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
-		       int watch)
+		       int watch, bool next_part)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;
@@ -452,6 +452,7 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 	if (rc)
 		return rc;
 	process.interval = interval ? interval : process.interval;
+	process.part = window_ns ? 0 : process.part + next_part;
 	process.window_ns = window_ns ? window_ns : process.window_ns;
 	process.watch = watch < 0 ? process.watch : (uint32_t)watch;
 	rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
@@ -469,17 +470,22 @@ uint32_t capture__max_live(const struct capture *c)
 
 int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
 {
-	return set_process(c, pid, interval, 0, -1);
+	return set_process(c, pid, interval, 0, -1, false);
 }
 
 int capture__set_window(struct capture *c, pid_t pid, uint64_t start_ns)
 {
-	return set_process(c, pid, 0, start_ns, -1);
+	return set_process(c, pid, 0, start_ns, -1, false);
+}
+
+int capture__next_part(struct capture *c, pid_t pid)
+{
+	return set_process(c, pid, 0, 0, -1, true);
 }
 
 int capture__watch_ends(struct capture *c, pid_t pid, bool watch)
 {
-	return set_process(c, pid, 0, 0, watch);
+	return set_process(c, pid, 0, 0, watch, false);
 }
 
 void capture__on_region_call(struct capture *c,

@@ -224,6 +224,10 @@ int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval)
  * have been in place since `start_ns`. ABI_NO_WINDOW: they are not in place. The kernel side may
  * miss an exec, as with capture__set_interval(). 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
+/* Tells the kernel side that a part of the process's window is over, and that the window goes on.
+ * Later frees at an address (END_AGAIN) are reported once in each part. As capture__set_interval(),
+ * it may miss an exec. 0 or negative errno. */
+int capture__next_part(struct capture *capture, pid_t pid);
 
 /* Tells the kernel side whether to report the ends of sampled blocks of process pid from now on
  * (`watch`), and to watch the addresses of these blocks (struct abi_end). With `watch`, a block

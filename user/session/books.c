@@ -177,9 +177,13 @@ int books__harvest(struct session *s, struct target *const *targets, size_t n)
 	size_t n_unmet = 0;
 	int rc = unmet ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < n && !rc; i++)
-		if (!targets[i]->budget.survivors.met)
-			unmet[n_unmet++] = targets[i];
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (targets[i]->budget.survivors.met)
+			continue;
+		/* its window goes on, or the process has ended */
+		capture__next_part(s->capture, targets[i]->info.pid);
+		unmet[n_unmet++] = targets[i];
+	}
 	if (!rc)
 		rc = books__meet(s, unmet, n_unmet);
 	if (!rc)
