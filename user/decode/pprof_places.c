@@ -101,6 +101,7 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 	const struct pprof_mapping *mapping = NULL;
 	struct bytes in = file->locations.items[index].message;
 	struct field part;
+	uint64_t frame = 0;
 	int rc = 0;
 
 	location->message = in;
@@ -108,6 +109,8 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 		rc = 0;
 		if (part.number == LOCATION_ADDRESS) {
 			location->address = part.value;
+		} else if (part.number == LOCATION_OWN_FRAME && file->own) {
+			frame = part.value;
 		} else if (part.number == LOCATION_MAPPING_ID && part.value) {
 			ptrdiff_t found = pprof_table__find(&file->mappings, part.value);
 
@@ -126,6 +129,8 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 	    (!mapping || (mapping->used && location->address >= mapping->start &&
 			  location->address < mapping->limit)))
 		location->addr = location->address + 1;
+	else if (frame >= PROFILE_FRAME_ADDR)
+		location->addr = frame;
 	return 0;
 }
 
@@ -141,8 +146,8 @@ static int by_addr(const void *a, const void *b)
 
 /* Each location gets an address that no other location has. If the location's address in the file
  * is usable and not taken yet, the location gets this address plus 1: a profile has return
- * addresses, and pprof has return addresses minus 1. Otherwise it gets an address from
- * PROFILE_NO_ADDR on. */
+ * addresses, and pprof has return addresses minus 1. An interpreter's frame gets its own number
+ * again, unless it is taken. All others get a number from PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {
 	size_t n = file->locations.n;

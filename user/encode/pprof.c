@@ -410,6 +410,8 @@ static void put_locations(struct pprof *p)
 				      p->uses[location->mapping].id);
 		if (location->addr < PROFILE_NO_ADDR)
 			message__uint(&p->message, LOCATION_ADDRESS, location->addr - 1);
+		if (location->addr >= PROFILE_FRAME_ADDR && !p->interval)
+			message__uint(&p->message, LOCATION_OWN_FRAME, location->addr);
 		for (size_t k = 0; k < location->n_frames; k++) {
 			const struct profile_frame *frame = &location->frames[k];
 

@@ -119,6 +119,11 @@ enum pprof_own_field {
 	PROFILE_OWN_WHY = 1007,
 };
 
+/* memtrace's own field of a location. */
+enum pprof_own_location_field {
+	LOCATION_OWN_FRAME = 1000, /* its addr, if this is PROFILE_FRAME_ADDR or higher */
+};
+
 /* memtrace's own fields of a sample. */
 enum pprof_own_sample_field {
 	/* what the values up to VALUE_INUSE_VARIANCE lost by rounding: signed numbers (zigzag),

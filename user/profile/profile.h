@@ -62,8 +62,12 @@ struct profile_frame {
 };
 
 /* The locations of a file that has only names of functions have no addresses. In place of addresses
- * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. */
-#define PROFILE_NO_ADDR (1ULL << 63)
+ * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. All these numbers
+ * are below PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from there on, which stay
+ * the same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code object lies in the
+ * first 64 KiB of memory). */
+#define PROFILE_NO_ADDR	   (1ULL << 63)
+#define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
 /* The kinds of a profile's stacks. Drawn stacks were not recorded by a run (profile/drawing.h). */
 enum profile_drawn {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bpf/abi.h"
 #include "decode/decode.h"
 #include "tests/unit/encode/fixture.h"
 #include "web/delta.h"
@@ -164,6 +165,55 @@ static void gains_of_stacks(void **state)
 	profile__free(profiles[1]);
 }
 
+/* Adds n live blocks of 100 bytes, which a frame of Python allocated. */
+static void add_python(struct profile *profile, uint64_t code, const char *name, int n)
+{
+	const uint64_t addr = abi_python_frame(code, 3);
+	size_t site, thread;
+
+	assert_int_equal(profile__add_site(profile, &addr, 1, false, &site), 0);
+	assert_int_equal(profile__add_thread(profile, 7, NULL, &thread), 0);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(profile__add_live(profile, site, thread, 100), 0);
+	assert_int_equal(
+		profile_location__set_name(&profile->locations[profile->n_locations - 1], name), 0);
+	profile->locations[profile->n_locations - 1].reason = UNRESOLVED_NAMED;
+}
+
+/* As the server gets a profile: written and read again. */
+static struct profile *received(struct profile *profile)
+{
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct error err = {};
+
+	end_profile(profile);
+	assert_int_equal(encode_pprof(profile, &sink), 0);
+	profile__free(profile);
+	assert_int_equal(decode_bytes("it", text.bytes, text.len, &profile, &err), 0);
+	free(text.bytes);
+	return profile;
+}
+
+static void a_new_frame_of_python_changes_no_other(void **state)
+{
+	struct profile *before = new_profile(1), *now = new_profile(1);
+	struct gains gains;
+
+	(void)state;
+	add_python(before, 0x7f0000005000, "keep", 30);
+	add_python(now, 0x7f0000005000, "keep", 40);
+	add_python(now, 0x7f0000003000, "once", 20);
+	before = received(before);
+	now = received(now);
+	assert_int_equal(gains__between(before, now, &gains), 0);
+	assert_true(gains.allocated[0][0] == 10 && gains.live[0][1] == 1000);
+	assert_true(gains.allocated[1][0] == 20 && gains.live[1][1] == 2000);
+	gains__clear(&gains);
+	profile__free(before);
+	profile__free(now);
+}
+
 static void a_process_that_ends_or_says_nothing(void **state)
 {
 	struct delta *delta;
@@ -222,6 +272,7 @@ int main(void)
 		TEST(the_difference_of_two_profiles),
 		TEST(what_shrinks_is_negative),
 		TEST(gains_of_stacks),
+		TEST(a_new_frame_of_python_changes_no_other),
 		TEST(a_process_that_ends_or_says_nothing),
 		TEST(so_many_wait_and_one_that_leaves_makes_room),
 	};
