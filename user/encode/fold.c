@@ -13,8 +13,10 @@
 #define HASH_LEN      19     /* "::h" and 16 digits */
 #define ARGUMENTS     "<..>" /* replaces template and generic arguments */
 
-/* The text written so far. It is never longer than the name plus two bytes for each '<'. */
 struct folded {
+	const char *name;
+	size_t *close; /* of the name: brackets__match() */
+	/* The text written so far. It is never longer than the name plus two bytes for each '<'. */
 	char *text;
 	size_t len;
 };
@@ -46,6 +48,15 @@ static bool starts_with(const char *text, const char *prefix)
 static bool is_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
+}
+
+/* open points to '<' or '[' in the name. Returns where it is closed; NULL: it is not closed before
+ * `end`. */
+static const char *close_of(const struct folded *to, const char *open, const char *end)
+{
+	size_t at = to->close[open - to->name];
+
+	return at < (size_t)(end - to->name) ? to->name + at : NULL;
 }
 
 /* Can a '<' after this character begin arguments? */
@@ -108,13 +119,13 @@ static bool put_typedef(struct folded *to, const char *arguments)
 
 /* name points to the word "operator". Puts the word and the symbols after it, without template
  * arguments. Returns the rest of the name. */
-static const char *put_operator(struct folded *to, const char *name)
+static const char *put_operator(struct folded *to, const char *name, const char *end)
 {
 	static const char *const symbols[] = {
 		"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "[]", "<",  ">",
 		"==",  "!=",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "++",
 		"--",  "+",   "-",   "*",   "/",  "%",	"&",  "|",  "^",  "!",	"~",  "=",  ","};
-	const char *open;
+	const char *open, *close;
 
 	put(to, name, strlen("operator"));
 	name += strlen("operator");
@@ -124,8 +135,9 @@ static const char *put_operator(struct folded *to, const char *name)
 		put(to, symbols[i], strlen(symbols[i]));
 		name += strlen(symbols[i]);
 		open = name + (*name == ' ');
-		if (*open == '<' && angle__close(open))
-			name = angle__close(open) + 1;
+		close = *open == '<' ? close_of(to, open, end) : NULL;
+		if (close)
+			name = close + 1;
 		break;
 	}
 	return name;
@@ -140,7 +152,7 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 	const char *of = NULL, *close;
 
 	for (const char *p = type; p < end; p++) {
-		if (*p == '<' && (close = angle__close(p)) && close < end)
+		if (*p == '<' && (close = close_of(to, p, end)))
 			p = close;
 		else if (starts_with(p, " for "))
 			of = p + 5;
@@ -159,22 +171,6 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 	to->text[to->len] = '\0';
 }
 
-/* name points to '['. Returns the text after Go's arguments, such as
- * [go.shape.int_0,go.shape.[]uint8_1], if these begin at name, else NULL. */
-static const char *behind_shapes(const char *name, const char *end)
-{
-	size_t depth = 0;
-
-	if (!starts_with(name, "[go.shape."))
-		return NULL;
-	for (; name < end; name++) {
-		depth += *name == '[';
-		if (*name == ']' && !--depth)
-			return name + 1;
-	}
-	return NULL;
-}
-
 static void put_path(struct folded *to, const char *name, const char *end)
 {
 	static const char *const inlined[] = {
@@ -186,7 +182,7 @@ static void put_path(struct folded *to, const char *name, const char *end)
 		char last = to->len ? to->text[to->len - 1] : '\0';
 
 		if (!is_word(last) && starts_with(name, "operator") && !is_word(name[8])) {
-			name = put_operator(to, name);
+			name = put_operator(to, name, end);
 			continue;
 		}
 		if (ends_with(to, "std::")) {
@@ -199,17 +195,17 @@ static void put_path(struct folded *to, const char *name, const char *end)
 				continue;
 			}
 		}
-		if (starts_with(name, "[abi:") && (close = strchr(name, ']'))) {
+		close = *name == '<' || *name == '[' ? close_of(to, name, end) : NULL;
+		if (close && starts_with(name, "[abi:")) {
 			name = close + 1;
 			continue;
 		}
-		if (*name == '[' && (close = behind_shapes(name, end))) {
+		if (close && starts_with(name, "[go.shape.")) {
 			put(to, "[...]", 5); /* as in Go's own traces */
-			name = close;
+			name = close + 1;
 			continue;
 		}
-		close = *name == '<' ? angle__close(name) : NULL;
-		if (!close || close >= end || !follows_name(last) || starts_with(name, "<init>") ||
+		if (!close || *name == '[' || !follows_name(last) || starts_with(name, "<init>") ||
 		    starts_with(name, "<clinit>")) {
 			if (*name == ' ' || *name == '(' || *name == ',')
 				path = to->len + 1;
@@ -283,11 +279,15 @@ char *fold_name(const char *name)
 {
 	size_t len = strlen(name);
 	const char *end = name + len;
-	struct folded to = {.text = calloc(1, 3 * len + 1)};
+	_cleanup_free_ size_t *closed_at = malloc((len + 1) * sizeof(*closed_at));
+	struct folded to = {.name = name, .close = closed_at, .text = calloc(1, 3 * len + 1)};
 	struct qualified_name q;
 
-	if (!to.text)
+	if (!closed_at || !to.text) {
+		free(to.text);
 		return NULL;
+	}
+	brackets__match(name, to.close);
 	if (has_hash(name, len))
 		end -= HASH_LEN;
 	if (qualified_name__parse(name, &q)) {

@@ -161,35 +161,86 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* text: what follows the word "operator". If it begins with an operator of angle brackets, returns
- * the length of this operator, else 0. */
-static size_t angle_operator(const char *text)
+/* If the word "operator" stands at p in the name, returns its length, together with a following
+ * operator of angle brackets. Else returns 0. */
+static size_t operator_length(const char *name, const char *p)
 {
 	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
 						"<=",  ">=",  "->",  "<",   ">"};
+	static const char word[] = "operator";
+	size_t len = strlen(word);
 
+	if (*p != 'o' || (p > name && is_word(p[-1])) || !starts_with(p, word))
+		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(operators); i++)
-		if (starts_with(text, operators[i]))
-			return strlen(operators[i]);
-	return 0;
+		if (starts_with(p + len, operators[i]))
+			return len + strlen(operators[i]);
+	return len;
 }
 
-const char *angle__close(const char *open)
+/* Finds the '>' that closes the '<' at open; NULL: none does. */
+static const char *angle_close(const char *open)
 {
-	static const char word[] = "operator";
-	size_t depth = 0;
+	size_t depth = 0, skip;
 
 	for (const char *p = open; *p; p++) {
-		if (*p == 'o' && (p == open || !is_word(p[-1])) && starts_with(p, word)) {
-			p += strlen(word) - 1;
-			p += angle_operator(p + 1);
-		} else if (*p == '<') {
+		skip = operator_length(open, p);
+		if (skip)
+			p += skip - 1;
+		else if (*p == '<')
 			depth++;
-		} else if (*p == '>' && (p == open || p[-1] != '-') && !--depth) {
+		else if (*p == '>' && p[-1] != '-' && !--depth)
 			return p;
-		}
 	}
 	return NULL;
+}
+
+/* Closes the bracket that was opened last, if one is open. While a bracket is open, its element of
+ * close[] is the index of the bracket that was open before it. */
+static void close_last(size_t *close, size_t *open, size_t at)
+{
+	size_t opened = *open;
+
+	if (opened == BRACKET_ALONE)
+		return;
+	*open = close[opened];
+	close[opened] = at;
+}
+
+static void forget_open(size_t *close, size_t open)
+{
+	while (open != BRACKET_ALONE) {
+		size_t before = close[open];
+
+		close[open] = BRACKET_ALONE;
+		open = before;
+	}
+}
+
+void brackets__match(const char *name, size_t *close)
+{
+	size_t angle = BRACKET_ALONE, square = BRACKET_ALONE, skip;
+
+	for (size_t i = 0; name[i]; i++)
+		close[i] = BRACKET_ALONE;
+	for (size_t i = 0; name[i]; i++) {
+		skip = operator_length(name, name + i);
+		if (skip) {
+			i += skip - 1;
+		} else if (name[i] == '<') {
+			close[i] = angle;
+			angle = i;
+		} else if (name[i] == '>' && (!i || name[i - 1] != '-')) {
+			close_last(close, &angle, i);
+		} else if (name[i] == '[') {
+			close[i] = square;
+			square = i;
+		} else if (name[i] == ']') {
+			close_last(close, &square, i);
+		}
+	}
+	forget_open(close, angle);
+	forget_open(close, square);
 }
 
 /* Finds " as " between `from` and `end`, outside of all brackets. NULL: there is none. */
@@ -210,7 +261,7 @@ static const char *find_as(const char *from, const char *end)
 
 bool qualified_name__parse(const char *name, struct qualified_name *ret)
 {
-	const char *close = *name == '<' ? angle__close(name) : NULL, *as;
+	const char *close = *name == '<' ? angle_close(name) : NULL, *as;
 
 	if (!close || !starts_with(close, ">::"))
 		return false;

@@ -30,6 +30,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "profile/profile.h"
 
@@ -80,9 +81,12 @@ struct qualified_name {
 /* false: the name is not such a qualified name. */
 bool qualified_name__parse(const char *name, struct qualified_name *ret);
 
-/* The '>' that closes the '<' at open, or NULL if none does. The brackets in "->" and in comparison
- * operators are skipped. */
-const char *angle__close(const char *open);
+#define BRACKET_ALONE SIZE_MAX
+
+/* Finds the bracket that closes each '<' and each '[' of the name, in linear time. The brackets in
+ * "->" and in comparison operators do not count. For each character of the name, close[] has an
+ * element. It becomes the index of the closing bracket, or BRACKET_ALONE. */
+void brackets__match(const char *name, size_t *close);
 
 /* Copies name without template arguments (in angle brackets), a compiler's suffix and a return
  * type. */

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "encode/fold.h"
@@ -132,6 +133,32 @@ static void names_are_folded(void **state)
 }
 
 /* Asserts that put_where() prints expected for the profile's first site. */
+/* A file chooses names freely, so a name must not take time that is quadratic in its length. */
+static void long_names_take_linear_time(void **state)
+{
+	static const char *const parts[] = {"a<", "a<[abi:", "x[go.shape.", "a::<impl ",
+					    "operator< <"};
+	size_t room = 1 << 18;
+	char *name = malloc(room + 1);
+	clock_t begin = clock();
+
+	(void)state;
+	assert_non_null(name);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		size_t len = strlen(parts[i]), n = 0;
+		char *folded;
+
+		for (; n + len <= room; n += len)
+			memcpy(name + n, parts[i], len);
+		name[n] = '\0';
+		folded = fold_name(name);
+		assert_string_equal(folded, name); /* no bracket is closed */
+		free(folded);
+	}
+	free(name);
+	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
+}
+
 static void assert_where(const struct profile *profile, size_t room, const char *expected)
 {
 	struct text text = {};
@@ -529,6 +556,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_folded),
+		cmocka_unit_test(long_names_take_linear_time),
 		cmocka_unit_test(own_code_comes_first),
 		cmocka_unit_test(addresses_do_not_crowd_out_names),
 		cmocka_unit_test(what_rust_calls_is_told),
