@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/intern.h"
 #include "base/search.h"
 #include "base/vector.h"
 #include "decode/decode.h"
@@ -205,9 +206,12 @@ static int add_pools(struct process *ret, const struct profile *profile)
 {
 	_cleanup_free_ double *held = calloc(profile->n_threads + 1, sizeof(*held));
 	_cleanup_free_ struct pool *pools = calloc(profile->n_threads + 1, sizeof(*pools));
-	size_t n = 1;
+	_cleanup_(intern__clear) struct intern names = {};
+	uint32_t at;
+	size_t n;
 
-	if (!held || !pools)
+	/* the number of a name is the index of its pool */
+	if (!held || !pools || intern__add(&names, "", 0, &at) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_sites; i++)
 		for (size_t k = 0; k < profile->sites[i].n_threads; k++)
@@ -215,19 +219,21 @@ static int add_pools(struct process *ret, const struct profile *profile)
 				profile->sites[i].threads[k].bytes;
 	for (size_t i = 0; i < profile->n_threads; i++) {
 		const char *name = profile->threads[i].name;
-		size_t len = strnlen(name, sizeof(profile->threads[i].name)), at;
-		uint64_t id;
+		size_t len = strnlen(name, sizeof(profile->threads[i].name));
+		int rc;
 
 		while (len && name[len - 1] >= '0' && name[len - 1] <= '9')
 			len--;
-		id = len ? id_of(name, len, POOL_BASIS) : 0;
-		for (at = 0; at < n && pools[at].id != id;)
-			at++;
-		if (at == n)
-			memcpy(pools[n++].name, name, len < sizeof(pools->name) ? len : 15);
-		pools[at].id = id;
+		rc = intern__add(&names, name, len, &at);
+		if (rc < 0)
+			return rc;
+		if (rc) {
+			memcpy(pools[at].name, name, len < sizeof(pools->name) ? len : 15);
+			pools[at].id = id_of(name, len, POOL_BASIS);
+		}
 		pools[at].live_bytes += held[i];
 	}
+	n = names.n;
 	qsort(pools + 1, n - 1, sizeof(*pools), by_live);
 	for (; n > STORE_POOLS; n--)
 		pools[0].live_bytes += pools[n - 1].live_bytes;
