@@ -25,6 +25,10 @@
  * accumulated numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
+/* Returns the address that these files have for a location: its own address, or an address of no
+ * process if it has none. */
+uint64_t heap_v2_addr(const struct profile_location *location);
+
 /* A heap profile with names, for readers that have neither the program nor its debug information. A
  * section of symbols, "0xADDR outer--inlined", comes first. The stacks follow in gperftools' form,
  * which all readers of such files know: one line for each stack. There is no line "--- heap"

@@ -210,14 +210,21 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 }
 
 /* Locations with a name but no address get addresses that no process has. They are far enough from
- * each other for readers that subtract one from a caller's address. */
-#define NAMES_BEGIN (1ULL << 62)
+ * each other for readers that subtract one from a caller's address. The number of an interpreter's
+ * frame is too large for that, so its hash stands for it. 57 bits are enough for all frames of a
+ * profile to differ: two of 100,000 are the same with a probability of about 10^-7. The hash is the
+ * same in all profiles of a run, because `jeprof --base` matches stacks by address. */
+#define NAMES_BEGIN  (1ULL << 62)
+#define FRAMES_BEGIN (NAMES_BEGIN | 1ULL << 61)
+#define FRAMES_HASH  0x9e3779b97f4a7c15 /* 2^64 / golden ratio (Knuth) */
 
-static uint64_t addr_of(const struct profile_location *location)
+uint64_t heap_v2_addr(const struct profile_location *location)
 {
 	if (location->addr < PROFILE_NO_ADDR)
 		return location->addr;
-	return NAMES_BEGIN + 16 * (location->addr - PROFILE_NO_ADDR);
+	if (location->addr < PROFILE_FRAME_ADDR)
+		return NAMES_BEGIN + 16 * (location->addr - PROFILE_NO_ADDR);
+	return FRAMES_BEGIN + 16 * (location->addr * FRAMES_HASH >> 7);
 }
 
 static void put_addresses(const struct profile *profile, const struct profile_site *site,
@@ -225,7 +232,8 @@ static void put_addresses(const struct profile *profile, const struct profile_si
 {
 	sink__puts(sink, "@");
 	for (uint32_t i = 0; i < site->n_locations; i++)
-		sink__printf(sink, " 0x%" PRIx64, addr_of(profile__location(profile, site, i)));
+		sink__printf(sink, " 0x%" PRIx64,
+			     heap_v2_addr(profile__location(profile, site, i)));
 	sink__puts(sink, "\n");
 }
 
@@ -407,9 +415,9 @@ static int put_symbols(const struct profile *profile, struct sink *sink)
 	for (size_t i = 0; i < profile->n_locations && !rc; i++) {
 		const struct profile_location *location = &profile->locations[i];
 
-		rc = put_symbol(location, addr_of(location) - 1, sink);
+		rc = put_symbol(location, heap_v2_addr(location) - 1, sink);
 		if (!rc)
-			rc = put_symbol(location, addr_of(location), sink);
+			rc = put_symbol(location, heap_v2_addr(location), sink);
 	}
 	sink__puts(sink, "---\n");
 	return rc;

@@ -226,11 +226,30 @@ static void answer_command_line(const struct route *r)
 	reply__say(r->reply, 200, "%s", *r->process->latest->exe ? r->process->latest->exe : "?");
 }
 
-static int by_address(const void *key, const void *element)
-{
-	uint64_t a = *(const uint64_t *)key, b = ((const struct profile_location *)element)->addr;
+/* A location, and its address in the files that name no functions. */
+struct place {
+	uint64_t addr;
+	const struct profile_location *location;
+};
 
-	return a < b ? -1 : a > b;
+static int by_address(const void *a, const void *b)
+{
+	uint64_t x = ((const struct place *)a)->addr, y = ((const struct place *)b)->addr;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Lists the profile's locations, ascending by address. NULL: no memory. */
+static struct place *places_of(const struct profile *profile)
+{
+	struct place *places = calloc(profile->n_locations + 1, sizeof(*places));
+
+	for (size_t i = 0; i < profile->n_locations && places; i++)
+		places[i] = (struct place){heap_v2_addr(&profile->locations[i]),
+					   &profile->locations[i]};
+	if (places)
+		qsort(places, profile->n_locations, sizeof(*places), by_address);
+	return places;
 }
 
 /* Writes "outer--inlined" in one line: two dashes end a name. */
@@ -256,11 +275,17 @@ static void put_symbol(const struct profile_location *location, FILE *to)
 static void answer_symbols(const struct route *r)
 {
 	const struct profile *profile = r->process->latest;
+	_cleanup_free_ struct place *places = NULL;
 	const char *at = r->request->body;
 	FILE *stream;
 
 	if (!r->request->post) {
 		reply__say(r->reply, 200, "num_symbols: 1\n");
+		return;
+	}
+	places = places_of(profile);
+	if (!places) {
+		reply__fail(r->reply, -ENOMEM);
 		return;
 	}
 	stream = reply__open(r->reply, TYPE_TEXT);
@@ -273,15 +298,14 @@ static void answer_symbols(const struct route *r)
 			return;
 		}
 		for (uint64_t more = 0; more < 2; more++) {
-			const uint64_t key = addr + more;
-			const struct profile_location *location =
-				bsearch(&key, profile->locations, profile->n_locations,
-					sizeof(*profile->locations), by_address);
+			const struct place key = {.addr = addr + more},
+					   *place = bsearch(&key, places, profile->n_locations,
+							    sizeof(*places), by_address);
 
-			if (!location)
+			if (!place)
 				continue;
 			fprintf(stream, "0x%" PRIx64 "\t", addr);
-			put_symbol(location, stream);
+			put_symbol(place->location, stream);
 			fputc('\n', stream);
 			break;
 		}

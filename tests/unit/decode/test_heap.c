@@ -306,6 +306,25 @@ static void symbolized_profiles_come_back(void **state)
 	profile__free(q);
 }
 
+static void functions_of_python_come_back_symbolized(void **state)
+{
+	struct profile *p = new_profile(1), *q;
+	char *text;
+
+	(void)state;
+	add_python(p, 0x7f0000005000, "app.load", 3);
+	add_python(p, 0x555500003000, "app.keep", 2);
+	end_profile(p);
+	text = encoded(encode_symbolized, p);
+	q = decoded(text);
+	assert_int_equal(q->n_sites, 2);
+	assert_site(q, 0, 300, 3, "app.load < main");
+	assert_site(q, 1, 200, 2, "app.keep < main");
+	free(text);
+	profile__free(q);
+	profile__free(p);
+}
+
 /* Stacks with names but no addresses, as in some languages' profiles: each frame keeps its name. */
 static void names_without_addresses_come_back_symbolized(void **state)
 {
@@ -385,6 +404,7 @@ int main(void)
 		cmocka_unit_test(symbols_name_the_frames),
 		cmocka_unit_test(symbolized_profiles_come_back),
 		cmocka_unit_test(names_do_not_break_symbolized_profiles),
+		cmocka_unit_test(functions_of_python_come_back_symbolized),
 		cmocka_unit_test(names_without_addresses_come_back_symbolized),
 		cmocka_unit_test(one_line_profiles_are_read),
 		cmocka_unit_test(what_memtrace_writes_comes_back),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bpf/abi.h"
 #include "encode/encode.h"
 
 struct text {
@@ -128,6 +129,26 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 		location->reason = UNRESOLVED_NAMED;
 	}
 	return site;
+}
+
+/* Adds a site with n live blocks of 100 bytes, which a function of Python allocated for main. */
+static inline void add_python(struct profile *profile, uint64_t code, const char *name, int n)
+{
+	const uint64_t addrs[] = {abi_python_frame(code, 3), 0x1235};
+	const char *const names[] = {name, "main"};
+	size_t site, thread;
+
+	assert_int_equal(profile__add_site(profile, addrs, 2, false, &site), 0);
+	assert_int_equal(profile__add_thread(profile, 1, NULL, &thread), 0);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(profile__add_live(profile, site, thread, 100), 0);
+	for (int i = 0; i < 2; i++) {
+		struct profile_location *location =
+			&profile->locations[profile->sites[site].locations[i]];
+
+		assert_int_equal(profile_location__set_name(location, names[i]), 0);
+		location->reason = UNRESOLVED_NAMED;
+	}
 }
 
 #define STACK(profile, tid, size, n, ...)                                                          \

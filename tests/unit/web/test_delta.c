@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bpf/abi.h"
 #include "decode/decode.h"
 #include "tests/unit/encode/fixture.h"
 #include "web/delta.h"
@@ -163,21 +162,6 @@ static void gains_of_stacks(void **state)
 	gains__clear(&gains);
 	profile__free(profiles[0]);
 	profile__free(profiles[1]);
-}
-
-/* Adds n live blocks of 100 bytes, which a frame of Python allocated. */
-static void add_python(struct profile *profile, uint64_t code, const char *name, int n)
-{
-	const uint64_t addr = abi_python_frame(code, 3);
-	size_t site, thread;
-
-	assert_int_equal(profile__add_site(profile, &addr, 1, false, &site), 0);
-	assert_int_equal(profile__add_thread(profile, 7, NULL, &thread), 0);
-	for (int i = 0; i < n; i++)
-		assert_int_equal(profile__add_live(profile, site, thread, 100), 0);
-	assert_int_equal(
-		profile_location__set_name(&profile->locations[profile->n_locations - 1], name), 0);
-	profile->locations[profile->n_locations - 1].reason = UNRESOLVED_NAMED;
 }
 
 /* As the server gets a profile: written and read again. */

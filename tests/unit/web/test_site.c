@@ -431,6 +431,24 @@ static void names_of_addresses(void **state)
 	}
 }
 
+/* A frame of Python has no address. heap_v2 gives it one, and jeprof asks for that. */
+static void names_of_python(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *heap, *at, body[64];
+
+	(void)state;
+	add_python(profile, 0x7f0000005000, "app.load", 3);
+	add_python(profile, 0x7f0000003000, "app.keep", 2);
+	come_with(profile, 7, "python3", START_NS, 1);
+	heap = ask_with("/pid/7/pprof/heap", NULL, NULL, 200);
+	at = strstr(heap, "@ ");
+	assert_non_null(at);
+	snprintf(body, sizeof(body), "%.18s", at + 2);
+	assert_says("/pid/7/pprof/symbol", NULL, body, 200, "\tapp.load\n");
+	free(heap);
+}
+
 static void a_stack_has_one_number(void **state)
 {
 	char path[32], *metrics;
@@ -883,6 +901,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
+		cmocka_unit_test_setup_teardown(names_of_python, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
