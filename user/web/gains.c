@@ -2,6 +2,7 @@
 #include "web/gains.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -15,6 +16,17 @@ static size_t longest_stack(const struct profile *profile, size_t least)
 	return least;
 }
 
+double (*gains__allocated(const struct profile *profile))[2]
+{
+	double(*allocated)[2] = calloc(profile->n_sites + 1, sizeof(*allocated));
+
+	for (size_t i = 0; i < profile->n_sites && allocated; i++) {
+		allocated[i][0] = profile->sites[i].alloc_objects;
+		allocated[i][1] = profile->sites[i].alloc_bytes;
+	}
+	return allocated;
+}
+
 /* Finds the number of the site's stack. A new stack gets the next number. addrs has room for the
  * longest stack. */
 static int number_of(struct intern *stacks, const struct profile *profile,
@@ -25,50 +37,82 @@ static int number_of(struct intern *stacks, const struct profile *profile,
 	return intern__add(stacks, addrs, site->n_locations * sizeof(*addrs), ret);
 }
 
-int gains__between(const struct profile *before, const struct profile *now, struct gains *ret)
+/* For each site of `before`, finds the site of `now` that has the same stack, or SIZE_MAX. */
+static int match(const struct profile *before, const struct profile *now, size_t *ret)
 {
-	struct gains gains = {calloc(now->n_sites + 1, sizeof(*gains.allocated)),
-			      calloc(now->n_sites + 1, sizeof(*gains.live))};
 	_cleanup_free_ uint64_t *addrs =
 		calloc(longest_stack(now, longest_stack(before, 0)) + 1, sizeof(*addrs));
 	_cleanup_(intern__clear) struct intern stacks = {};
-	int rc = gains.allocated && gains.live && addrs ? 0 : -ENOMEM;
+	int rc = addrs ? 0 : -ENOMEM;
 	uint32_t number;
 
-	for (size_t i = 0; i < now->n_sites && rc >= 0; i++) {
-		const struct profile_site *site = &now->sites[i];
-
-		rc = number_of(&stacks, now, site, addrs, &number);
-		if (rc < 0)
-			break;
-		gains.allocated[i][0] = site->alloc_objects;
-		gains.allocated[i][1] = site->alloc_bytes;
-		gains.live[i][0] = site->live.objects;
-		gains.live[i][1] = site->live.bytes;
-	}
+	for (size_t i = 0; i < now->n_sites && rc >= 0; i++)
+		rc = number_of(&stacks, now, &now->sites[i], addrs, &number);
 	/* stacks of a profile differ, so their numbers are indices of sites */
 	if (rc >= 0 && stacks.n != now->n_sites)
-		rc = -EINVAL;
+		return -EINVAL;
 	for (size_t i = 0; i < before->n_sites && rc >= 0; i++) {
-		const struct profile_site *site = &before->sites[i];
-
-		rc = number_of(&stacks, before, site, addrs, &number);
-		if (rc < 0 || number >= now->n_sites)
-			continue;
-		gains.allocated[number][0] -= site->alloc_objects;
-		gains.allocated[number][1] -= site->alloc_bytes;
-		gains.live[number][0] -= site->live.objects;
-		gains.live[number][1] -= site->live.bytes;
+		rc = number_of(&stacks, before, &before->sites[i], addrs, &number);
+		ret[i] = number < now->n_sites ? number : SIZE_MAX;
 	}
-	if (rc < 0) {
+	return rc < 0 ? rc : 0;
+}
+
+int gains__between(const struct profile *before, const struct profile *now, struct gains *ret)
+{
+	struct gains gains = {gains__allocated(now), calloc(now->n_sites + 1, sizeof(*gains.live))};
+	_cleanup_free_ size_t *places = calloc(before->n_sites + 1, sizeof(*places));
+	int rc = gains.allocated && gains.live && places ? match(before, now, places) : -ENOMEM;
+
+	if (rc) {
 		gains__clear(&gains);
 		return rc;
 	}
-	for (size_t i = 0; i < now->n_sites; i++)
-		for (int k = 0; k < 2; k++)
-			if (!(gains.allocated[i][k] > 0))
-				gains.allocated[i][k] = 0;
+	for (size_t i = 0; i < now->n_sites; i++) {
+		gains.live[i][0] = now->sites[i].live.objects;
+		gains.live[i][1] = now->sites[i].live.bytes;
+	}
+	for (size_t i = 0; i < before->n_sites; i++) {
+		const struct profile_site *site = &before->sites[i];
+		size_t at = places[i];
+
+		if (at == SIZE_MAX)
+			continue;
+		gains.allocated[at][0] = fmax(gains.allocated[at][0] - site->alloc_objects, 0);
+		gains.allocated[at][1] = fmax(gains.allocated[at][1] - site->alloc_bytes, 0);
+		gains.live[at][0] -= site->live.objects;
+		gains.live[at][1] -= site->live.bytes;
+	}
 	*ret = gains;
+	return 0;
+}
+
+int gains__unsent(const struct profile *before, const struct profile *now, double (**sent)[2],
+		  double (**ret)[2])
+{
+	double(*unsent)[2] = gains__allocated(now), (*sum)[2] = gains__allocated(now);
+	_cleanup_free_ size_t *places = calloc(before->n_sites + 1, sizeof(*places));
+	int rc = unsent && sum && places ? match(before, now, places) : -ENOMEM;
+
+	for (size_t i = 0; i < before->n_sites && !rc; i++) {
+		const struct profile_site *site = &before->sites[i];
+		const double totals[2] = {site->alloc_objects, site->alloc_bytes},
+			     *so_far = *sent ? (*sent)[i] : totals;
+		size_t at = places[i];
+
+		for (int k = 0; k < 2 && at < SIZE_MAX; k++) {
+			sum[at][k] = fmax(sum[at][k], so_far[k]);
+			unsent[at][k] = sum[at][k] - so_far[k];
+		}
+	}
+	free(*sent);
+	*sent = rc ? NULL : sum;
+	if (rc) {
+		free(sum);
+		free(unsent);
+		return rc;
+	}
+	*ret = unsent;
 	return 0;
 }
 

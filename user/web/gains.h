@@ -16,6 +16,21 @@ struct gains {
  * `before`. 0 (then free ret with gains__clear()), or negative errno. */
 int gains__between(const struct profile *before, const struct profile *now, struct gains *ret);
 
+/* Returns what each site has allocated so far: objects and bytes. The caller frees it. NULL: no
+ * memory. */
+double (*gains__allocated(const struct profile *profile))[2];
+
+/* Computes what to send of the allocations of `now` to a receiver that adds up what it gets. In
+ * windows each profile scales all totals anew, so a total goes up and down. If each rise were sent,
+ * the receiver's sum would be above every total. So a total is compared with what was sent of it so
+ * far: the sum is never above the highest total.
+ *
+ * *sent: by site of `before`, what was sent so far; NULL: as much as `before` has. It is owned, and
+ * replaced by what was sent with *ret, by site of `now`. After an error it is NULL. *ret: by site
+ * of `now`; the caller frees it. 0 or negative errno. */
+int gains__unsent(const struct profile *before, const struct profile *now, double (**sent)[2],
+		  double (**ret)[2]);
+
 void gains__clear(struct gains *gains);
 
 #endif

@@ -191,18 +191,6 @@ static char *series_name(const struct push *p, const struct process *process)
 	return name;
 }
 
-/* Returns what each site has allocated so far; NULL: no memory. */
-static double (*allocated_so_far(const struct profile *profile))[2]
-{
-	double(*allocated)[2] = calloc(profile->n_sites + 1, sizeof(*allocated));
-
-	for (size_t i = 0; i < profile->n_sites && allocated; i++) {
-		allocated[i][0] = profile->sites[i].alloc_objects;
-		allocated[i][1] = profile->sites[i].alloc_bytes;
-	}
-	return allocated;
-}
-
 /* --- requests --- */
 
 static int encode_for_otlp(const struct push *p, const struct process *process,
@@ -370,29 +358,30 @@ static struct push_request *make_request(const struct push *p, const struct push
 	return request;
 }
 
-void push__add(struct push *p, const struct process *process, const struct profile *before)
+void push__add(struct push *p, struct process *process, const struct profile *before)
 {
 	const struct profile *profile = process->latest;
 	struct encode_interval interval = {.from_ns = before ? process->before_ns
 							     : profile->start_unix_ns,
 					   .until_ns = process->taken_ns,
 					   .most_sites = PUSH_STACKS};
-	struct gains gains = {};
 	double(*allocated)[2] = NULL;
 
 	if (interval.from_ns > interval.until_ns) /* the clock was set back */
 		interval.from_ns = interval.until_ns;
+	if (!before || !profile->n_sites) {
+		free(process->sent);
+		process->sent = NULL;
+	}
 	if (!profile->n_sites)
 		return;
 	/* Without an earlier profile, all allocated bytes are new only if tracing began after this
 	 * server's start. Otherwise an earlier server may have sent a part of them, so 0 is
 	 * sent. */
-	if (before) {
-		if (!gains__between(before, profile, &gains))
-			allocated = gains.allocated;
-	} else if (profile->start_unix_ns >= p->began_ns) {
-		allocated = gains.allocated = allocated_so_far(profile);
-	}
+	if (before)
+		gains__unsent(before, profile, &process->sent, &allocated);
+	else if (profile->start_unix_ns >= p->began_ns)
+		allocated = gains__allocated(profile);
 	interval.allocated = (const double(*)[2])allocated;
 	if (profile->n_sites > PUSH_STACKS)
 		p->n_stacks_left_out += profile->n_sites - PUSH_STACKS;
@@ -405,7 +394,7 @@ void push__add(struct push *p, const struct process *process, const struct profi
 		else
 			push_queue__count_drop(&receiver->queue, PUSH_DROP_NO_MEMORY);
 	}
-	gains__clear(&gains);
+	free(allocated);
 }
 
 int push__describe(const struct push *p, FILE *to)

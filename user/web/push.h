@@ -56,7 +56,7 @@ const char *push_kind__name(enum push_kind kind);
 
 /* Puts the newest profile of a process into all queues. before: the previous profile, taken at
  * process->before_ns; NULL: there was none. A profile without stacks is not sent. */
-void push__add(struct push *push, const struct process *process, const struct profile *before);
+void push__add(struct push *push, struct process *process, const struct profile *before);
 
 /* Begins to send, if it has not begun yet. Call it before push__poll(). 0 or -ENOMEM. */
 int push__start(struct push *push);

@@ -104,6 +104,9 @@ struct process {
 	unsigned next_id;
 	uint64_t round; /* the last round in which the tracer named the process */
 	struct container container;
+	/* what push__add() has sent of the allocations of each site of `latest` (gains__unsent());
+	 * owned, or NULL */
+	double (*sent)[2];
 	bool ended;
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */

@@ -150,6 +150,27 @@ static void estimates_that_fall_allocate_nothing(void **state)
 	assert_last(0, 1, 2, 0);
 }
 
+/* As in windows, where each profile scales all totals anew. A receiver adds up what it gets. */
+static void the_sum_is_never_above_the_estimate(void **state)
+{
+	static const int totals[] = {100, 80, 120, 90, 121, 60, 121};
+	double sum = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(totals) / sizeof(*totals); i++) {
+		struct profile *profile;
+		struct error err = {};
+
+		come(7, "leaky", i + 1, totals[i]);
+		assert_int_equal(decode_bytes("pushed", queue(0)->last->body, queue(0)->last->size,
+					      &profile, &err),
+				 0);
+		sum += profile->no_allocated ? 0 : profile->sites[0].alloc_bytes;
+		profile__free(profile);
+	}
+	assert_true(sum == 12100);
+}
+
 static void names_are_encoded(void **state)
 {
 	(void)state;
@@ -268,6 +289,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_before_us_is_not_sent_again, begin, end),
 		cmocka_unit_test_setup_teardown(a_number_is_used_again, begin, end),
 		cmocka_unit_test_setup_teardown(estimates_that_fall_allocate_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(the_sum_is_never_above_the_estimate, begin, end),
 		cmocka_unit_test_setup_teardown(names_are_encoded, begin, end),
 		cmocka_unit_test_setup_teardown(labels_of_the_user_come_first, begin, end),
 		cmocka_unit_test_setup_teardown(requests_of_the_push_api, begin, end),
