@@ -254,6 +254,10 @@ static int parse_options(const struct arguments *args, struct agent_config *c,
 	if (c->trace.to_stdout)
 		return usage_error("agent", "-o - works for record only: agent serves its profiles "
 					    "over HTTP");
+	if (c->trace.what & (c->trace.what - 1)) /* more than one bit */
+		return usage_error("agent",
+				   "--what takes one kind here, because the pages show one profile "
+				   "of each process: heap, regions or faults");
 	if (!c->trace.n_pids && !c->trace.selection.given) {
 		rc = selection_config__take(&c->trace.selection, "agent", "all", NULL);
 		if (rc)

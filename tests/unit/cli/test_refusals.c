@@ -304,6 +304,7 @@ static void lines_with_which_no_agent_starts(void **state)
 	}
 	ASSERT_REFUSED(EXIT_USAGE, "--listen 127.0.0.1:1 is given twice", agent, "--listen",
 		       "127.0.0.1:1", "--listen", "127.0.0.1:1");
+	ASSERT_REFUSED(EXIT_USAGE, "--what takes one kind here", agent, "--what", "heap,regions");
 	/* a name may be shortened if only one option begins with it */
 	ASSERT_REFUSED(EXIT_FAILED, "cannot open /none", agent, "--conf", "/none");
 	ASSERT_REFUSED(EXIT_USAGE, "there is no option --con;", agent, "--con", "/none");
