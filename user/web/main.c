@@ -46,6 +46,7 @@ struct incoming {
 	struct client *client; /* its connection; NULL: not known */
 	struct delta *delta;   /* what it waits for, or has waited for; owned */
 	bool waited;
+	size_t unsent; /* bytes of its answer's body; they count in site.unsent */
 };
 
 /* What the server needs to answer requests of one listening socket. */
@@ -315,8 +316,11 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
 		site__answer(entrance->site, &request, &reply);
-	if (!reply.delta)
+	if (!reply.delta) {
+		in->unsent = reply.size;
+		entrance->site->unsent += reply.size;
 		return send_reply(connection, &reply);
+	}
 	in->delta = reply.delta;
 	in->waited = true;
 	if (!in->client)
@@ -343,6 +347,7 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	}
 	if (in->delta)
 		delta__free(&entrance->site->deltas, in->delta);
+	entrance->site->unsent -= in->unsent;
 	free(in->body);
 	free(in);
 	*state = NULL;

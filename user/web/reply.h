@@ -24,6 +24,9 @@
 
 #define REQUEST_BODY (64 << 10) /* bytes, at most */
 #define REPLY_BODY   (64 << 20) /* bytes, at most */
+/* Bytes, at most, of all bodies that clients have not taken yet. A body may have half of what is
+ * left of them, so that many small answers find room beside a few large ones. */
+#define SITE_UNSENT (2u * REPLY_BODY)
 
 struct request {
 	bool post;
@@ -76,6 +79,7 @@ struct site {
 		enum feed_kind kind;
 	} wishes[SITE_WISHES];
 	size_t n_wishes;
+	size_t unsent;		/* bytes of the bodies that clients have not taken yet */
 	uint64_t n_requests[6]; /* by the first digit of their status */
 };
 

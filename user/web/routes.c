@@ -634,6 +634,7 @@ static void answer_top(struct route *r)
 void site__answer(struct site *site, const struct request *request, struct reply *reply)
 {
 	struct route route = {site, request, reply, NULL};
+	size_t left = site->unsent < SITE_UNSENT ? SITE_UNSENT - site->unsent : 0;
 	const char *path = request->path;
 
 	if (request->delta)
@@ -650,6 +651,8 @@ void site__answer(struct site *site, const struct request *request, struct reply
 		answer_health(&route);
 	else
 		answer_top(&route);
+	if (!reply->delta && reply->size > left / 2)
+		reply__say(reply, 503, "other clients have not taken their answers yet\n");
 	/* as Go's handlers do */
 	reply->pprof_error = reply->status >= 400 && strstr(path, "/debug/pprof/");
 	if (!reply->delta)

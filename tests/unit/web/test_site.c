@@ -400,6 +400,21 @@ static void wrong_requests_are_told_so(void **state)
 	assert_int_equal(site.n_requests[4], 17);
 }
 
+/* Clients that take their answers slowly must not exhaust the memory. */
+static void answers_that_nobody_takes_are_bounded(void **state)
+{
+	(void)state;
+	come(7, "leaky", START_NS, 1);
+	site.unsent = SITE_UNSENT - 100;
+	assert_says("/pid/7/profile.json", NULL, NULL, 503, "other clients");
+	assert_says("/healthz", NULL, NULL, 200, "ok\n");
+	assert_int_equal(site.n_requests[5], 1);
+	site.unsent = SITE_UNSENT + 10; /* short errors always find room */
+	assert_says("/pid/7/profile.json", NULL, NULL, 503, "other clients");
+	site.unsent = REPLY_BODY; /* the largest body */
+	assert_says("/pid/7/profile.json", NULL, NULL, 200, "stacks");
+}
+
 /* Addresses as jeprof sends them: a return address less 1. */
 static void names_of_addresses(void **state)
 {
@@ -900,6 +915,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(losses_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
+		cmocka_unit_test_setup_teardown(answers_that_nobody_takes_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_python, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
