@@ -90,6 +90,7 @@ static bool is_one_line(const char *text)
 
 TAKE_OPTION(label)
 {
+	const struct push_config *c = config;
 	const char *equals = strchr(value, '=');
 	size_t len = equals ? (size_t)(equals - value) : 0;
 
@@ -105,6 +106,11 @@ TAKE_OPTION(label)
 		return usage_error(command,
 				   "the value of '%s' must have 1 to %d characters, on one line",
 				   value, MOST_NAME);
+	for (size_t i = 0; i < c->n; i++)
+		if (!strcmp(c->options[i].name, "label") &&
+		    !strncmp(c->options[i].value, value, len + 1))
+			return usage_error(command, "the label %.*s is given twice", (int)len,
+					   value);
 	return add(config, command, "label", value);
 }
 

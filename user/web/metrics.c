@@ -424,13 +424,17 @@ static void put_own(const struct site *site, const struct form *form)
 			site->n_requests[i]);
 }
 
-/* Writes a sample of a receiver's metric. cause: the label of this name; NULL: no such label. */
-static void put_receiver(FILE *to, const char *name, const struct push_receiver *receiver,
+/* Writes a sample of a receiver's metric. The receivers are numbered, because several may have one
+ * URL, with different tenants or tokens. cause: the label of this name; NULL: no such label. */
+static void put_receiver(FILE *to, const char *name, const struct push *push, size_t index,
 			 const char *cause, uint64_t value)
 {
+	const struct push_receiver *receiver = &push->receivers[index];
+
 	fprintf(to, "memtrace_push_%s{kind=\"%s\",receiver=\"", name,
 		push_kind__name(receiver->kind));
 	put_label(to, receiver->url);
+	fprintf(to, "\",number=\"%zu", index + 1);
 	if (cause)
 		fprintf(to, "\",cause=\"%s", cause);
 	fprintf(to, "\"} %" PRIu64 "\n", value);
@@ -445,33 +449,32 @@ static void put_push(const struct push *push, const struct form *form)
 		return;
 	family(form, "push_sent", "counter", "", "Profiles that the receiver has taken.");
 	for (size_t i = 0; i < n; i++)
-		put_receiver(to, "sent_total", &push->receivers[i], NULL,
+		put_receiver(to, "sent_total", push, i, NULL,
 			     push->receivers[i].queue.results[PUSH_RESULT_SENT]);
 	family(form, "push_failed", "counter", "", "Attempts to send that failed, by cause.");
 	for (size_t i = 0; i < n; i++)
 		for (int k = PUSH_RESULT_SENT + 1; k < PUSH_RESULTS_MAX; k++)
-			put_receiver(to, "failed_total", &push->receivers[i],
+			put_receiver(to, "failed_total", push, i,
 				     push_result__name((enum push_result)k),
 				     push->receivers[i].queue.results[k]);
 	family(form, "push_repeated", "counter", "",
 	       "Attempts to send a profile again that the receiver may have taken before.");
 	for (size_t i = 0; i < n; i++)
-		put_receiver(to, "repeated_total", &push->receivers[i], NULL,
+		put_receiver(to, "repeated_total", push, i, NULL,
 			     push->receivers[i].queue.n_repeated);
 	family(form, "push_dropped", "counter", "", "Profiles that were given up, by cause.");
 	for (size_t i = 0; i < n; i++)
 		for (int k = 0; k < PUSH_DROPS_MAX; k++)
-			put_receiver(to, "dropped_total", &push->receivers[i],
+			put_receiver(to, "dropped_total", push, i,
 				     push_drop__name((enum push_drop)k),
 				     push->receivers[i].queue.drops[k]);
 	family(form, "push_queued", "gauge", "", "Profiles that wait to be sent.");
 	for (size_t i = 0; i < n; i++)
-		put_receiver(to, "queued", &push->receivers[i], NULL, push->receivers[i].queue.n);
+		put_receiver(to, "queued", push, i, NULL, push->receivers[i].queue.n);
 	family(form, "push_queued_bytes", "gauge", "bytes",
 	       "Bytes of profiles that wait to be sent.");
 	for (size_t i = 0; i < n; i++)
-		put_receiver(to, "queued_bytes", &push->receivers[i], NULL,
-			     push->receivers[i].queue.bytes);
+		put_receiver(to, "queued_bytes", push, i, NULL, push->receivers[i].queue.bytes);
 	family(form, "push_stacks_left_out", "counter", "",
 	       "Stacks that were not sent: a profile had too many.");
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);

@@ -170,6 +170,14 @@ static void where_profiles_are_pushed(void **state)
 	complain_to(NULL);
 }
 
+static void labels_have_different_names(void **state)
+{
+	(void)state;
+	ASSERT_REFUSED(EXIT_USAGE, "the label env is given twice", agent, "--push-otlp",
+		       "http://localhost:1", "--label", "env=a", "--label", "envy=a", "--label",
+		       "env=b");
+}
+
 static void what_guards_addresses(void **state)
 {
 	char token[] = "/tmp/memtrace-token-XXXXXX";
@@ -320,6 +328,7 @@ int main(void)
 		cmocka_unit_test(what_record_cannot_combine),
 		cmocka_unit_test(functions_that_are_named),
 		cmocka_unit_test(where_profiles_are_pushed),
+		cmocka_unit_test(labels_have_different_names),
 		cmocka_unit_test(what_guards_addresses),
 		cmocka_unit_test(files_are_tried_first),
 		cmocka_unit_test(options_imply_options),

@@ -551,6 +551,20 @@ static void one_may_be_left_alone(void **state)
 	assert_says("/pid/7/deactivate", NULL, "", 429, "wait");
 }
 
+/* As for two tenants of one server. */
+static void receivers_with_one_url(void **state)
+{
+	static const char text[] = "otlp http://h\ntenant a\notlp http://h\ntenant b\n";
+
+	(void)state;
+	site.push = push__new(strdup(text), sizeof(text) - 1, START_NS);
+	assert_non_null(site.push);
+	assert_metrics_are_read();
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_push_queued{kind=\"otlp\",receiver=\"http://h\",number=\"2\"} 0\n");
+	push__free(site.push);
+}
+
 static void threads_of_one_name_are_a_pool(void **state)
 {
 	const char *const names[] = {"wor<ker-12", "wor<ker-7"}, *const others[] = {"42", "other"};
@@ -920,6 +934,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names_of_python, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
+		cmocka_unit_test_setup_teardown(receivers_with_one_url, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(who_grows_gets_more_windows, begin, end),
