@@ -480,7 +480,7 @@ static void put_push(const struct push *push, const struct form *form)
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
 }
 
-/* Writes the losses of all processes that have not ended, by name. The losses of the whole run
+/* Writes the losses of all processes that are traced, by name. The losses of the whole run
  * count once. 0 or -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
@@ -489,7 +489,7 @@ static int put_losses(const struct site *site, const struct form *form)
 	int rc = sum ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < site->store.n && !rc; i++)
-		if (!site->store.processes[i]->ended)
+		if (!site->store.processes[i]->ended && !site->store.processes[i]->inactive)
 			rc = profile__add_losses(sum, site->store.processes[i]->latest);
 	if (rc)
 		return rc;
@@ -535,18 +535,21 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 		for (size_t i = 0; i < n_groups; i++) {
 			double value = figures[f].of(&groups[i]);
 
-			if (isfinite(value))
+			/* a group without traced processes has no figures */
+			if (isfinite(value) && (groups[i].n || figures[f].of == of_inactive))
 				sample(to, figures[f].name, &groups[i], value);
 		}
 	}
 	family(form, "allocated_bytes", "gauge", "bytes",
 	       "Estimated bytes allocated since tracing began.");
 	for (size_t i = 0; i < n_groups; i++)
-		sample(to, "allocated_bytes", &groups[i], groups[i].alloc_bytes);
+		if (groups[i].n)
+			sample(to, "allocated_bytes", &groups[i], groups[i].alloc_bytes);
 	family(form, "freed_bytes", "gauge", "bytes",
 	       "Estimated bytes allocated since tracing began and freed.");
 	for (size_t i = 0; i < n_groups; i++)
-		sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
+		if (groups[i].n)
+			sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
 	put_pools(form, groups, n_groups);
 	family(form, "stack_live_bytes", "gauge", "bytes",
 	       "Live bytes of the largest stacks of the group's largest process; /stack/ID "

@@ -314,14 +314,17 @@ static void answer_symbols(const struct route *r)
 	end_reply(r);
 }
 
+/* Lists all snapshots, the oldest first: those that are pinned are older than the others. */
 static void answer_snapshots(const struct route *r)
 {
 	FILE *stream = reply__open(r->reply, TYPE_JSON);
+	const struct process *p = r->process;
 
 	if (stream) {
 		fputs("[", stream);
-		for (size_t i = 0; i < r->process->n_kept; i++) {
-			const struct snapshot *s = &r->process->kept[i];
+		for (size_t i = 0; i < p->n_pinned + p->n_kept; i++) {
+			const struct snapshot *s =
+				i < p->n_pinned ? &p->pinned[i] : &p->kept[i - p->n_pinned];
 
 			fprintf(stream, "%s{\"id\": %u, \"time\": %.3f, \"bytes\": %zu}",
 				i ? ", " : "", s->id, (double)s->taken_ns / 1e9, s->size);

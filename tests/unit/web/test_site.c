@@ -565,6 +565,26 @@ static void receivers_with_one_url(void **state)
 	push__free(site.push);
 }
 
+/* All that metrics tell of a process that is not traced is that there is one. */
+static void a_group_that_is_not_traced(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *metrics;
+
+	(void)state;
+	STACK(profile, 1, 100, 5, "malloc", "keep", "main");
+	assert_int_equal(profile__add_lost(profile, "live_full", 2), 0);
+	come_with(profile, 7, "alone", START_NS, 1);
+	store__leave(&site.store, 7, "");
+	metrics = ask_with("/metrics", NULL, NULL, 200);
+	assert_has(metrics, "memtrace_processes_inactive{group=\"alone\"} 1\n");
+	*strstr(metrics, "inactive{group=\"alone\"}") = '\0';
+	assert_null(strstr(metrics, "\"alone\""));
+	assert_null(strstr(metrics + strlen(metrics) + 30, "\"alone\""));
+	assert_null(strstr(metrics + strlen(metrics) + 30, "live_full"));
+	free(metrics);
+}
+
 static void threads_of_one_name_are_a_pool(void **state)
 {
 	const char *const names[] = {"wor<ker-12", "wor<ker-7"}, *const others[] = {"42", "other"};
@@ -633,6 +653,12 @@ static void a_rise_is_noted(void **state)
 	assert_int_equal(p->n_pinned, 2);
 	assert_non_null(process__snapshot(p, p->rise.before));
 	assert_non_null(process__snapshot(p, p->rise.at));
+	for (int i = 0; i < 2; i++) {
+		char id[32];
+
+		snprintf(id, sizeof(id), "{\"id\": %u,", i ? p->rise.at : p->rise.before);
+		assert_says("/pid/7/snapshots", NULL, NULL, 200, id);
+	}
 	for (int i = 0; i < 3 * STORE_KEPT; i++, n++)
 		come_nth(7, n, names, 500, blocks);
 	assert_true(p->rise.known && !p->rise.goes_on && p->rise.ended_ns);
@@ -935,6 +961,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
 		cmocka_unit_test_setup_teardown(receivers_with_one_url, begin, end),
+		cmocka_unit_test_setup_teardown(a_group_that_is_not_traced, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(who_grows_gets_more_windows, begin, end),
