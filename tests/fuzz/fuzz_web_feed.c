@@ -77,6 +77,7 @@ static void send_next(struct fuzz_input *in, int fd)
 	struct feed_message message = {.kind = kind & 7,
 				       .pid = (pid_t)(pid & 3),
 				       .taken_ns = pid,
+				       .complete = !(pid & 4),
 				       .every_s = 1,
 				       .why = "<x>\"\n"};
 	int memory = -1;

@@ -55,7 +55,7 @@ static const struct site *known(void)
 	    "heap_v2/1\n  t*: 2: 200 [0: 0]\n@ 0x401000 0x402000\n  t*: 2: 200 [0: 0]\n\n"
 	    "MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 1 /bin/x\n",
 	    10);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	return &site;
 }
 

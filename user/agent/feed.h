@@ -23,7 +23,8 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a file in memory. */
 	FEED_PROFILE = 1,
-	/* A round is over: FEED_PROFILE, FEED_SAME or FEED_INACTIVE was sent for each process. */
+	/* A round is over. If it is complete, FEED_PROFILE, FEED_SAME or FEED_INACTIVE was sent for
+	 * each process. */
 	FEED_ROUND,
 	FEED_ASK,	 /* from the server: it wants a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
@@ -48,6 +49,9 @@ struct feed_message {
 	/* wall clock: shortly before the figures were read; FEED_SAME: a time at which they are
 	 * still right */
 	uint64_t taken_ns;
+	/* FEED_ROUND: 1: every process that lives was named in this round; 0: the round failed, or
+	 * messages were dropped, so a process that was not named may live */
+	uint32_t complete;
 	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
 				* slow */
 	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */

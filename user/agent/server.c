@@ -301,6 +301,8 @@ void server__end_round(struct server *s, const struct feed_message *round)
 	message.kind = FEED_ROUND;
 	message.taken_ns = clock__now_ns(CLOCK_REALTIME);
 	message.n_dropped = s->n_dropped;
+	message.complete &= s->n_dropped == s->n_dropped_before;
+	s->n_dropped_before = s->n_dropped;
 	if (!getrusage(RUSAGE_SELF, &usage)) {
 		message.cpu_ns =
 			1000ull * (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +

@@ -54,6 +54,7 @@ struct server {
 	 * read everything */
 	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
+	uint64_t n_dropped_before; /* n_dropped at the end of the last round */
 };
 
 /* Makes the server listen on this address, too (agent/listen.h). The caller keeps address until
@@ -88,8 +89,10 @@ int server__send_same(struct server *server, pid_t pid);
 /* Tells the server that the process is not traced. Returns as server__send_profile() does. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
-/* Tells the server that a round is over. round: the figures of the round; this function adds the
- * kind, the time, the number of dropped profiles, memory and CPU time. */
+/* Tells the server that a round is over. round: the figures of the round, and whether its messages
+ * named every process (`complete`). This function adds the kind, the time, the number of dropped
+ * profiles, memory and CPU time. If messages were dropped since the last call, it clears
+ * `complete`. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
 /* Reads the server's requests and adds them to wishes. Requests that find no room there are read in

@@ -339,12 +339,13 @@ static bool grant_wish(struct run *run, double now)
 	return !rc;
 }
 
-/* Tells the server how the round went. */
-static void end_round(struct run *run, double round_s, double every_s)
+/* Tells the server how the round went. complete: every process was reported on. */
+static void end_round(struct run *run, bool complete, double round_s, double every_s)
 {
 	struct session_favoured favoured[SESSION_FAVOURED];
 	uint64_t wall = clock__now_ns(CLOCK_REALTIME), now = clock__now_ns(CLOCK_MONOTONIC);
-	struct feed_message round = {.n_spooled = run->spool->n_written,
+	struct feed_message round = {.complete = complete,
+				     .n_spooled = run->spool->n_written,
 				     .n_spool_lost = run->spool->n_lost,
 				     .n_spool_removed = run->spool->n_removed,
 				     .n_spool_waiting = run->spool->n_waiting,
@@ -395,7 +396,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 	took = clock__monotonic_s() - start;
 	*ret_rest_s = fmax(ASKED_EVERY_S, took / ROUND_SHARE);
 	every = fmax(every, took / ROUND_SHARE);
-	end_round(run, took, every);
+	end_round(run, !rc, took, every);
 	return start + every;
 }
 

@@ -112,10 +112,14 @@ bool site__take_feed(struct site *site, int fd)
 			ok = take_push(site, memory);
 		if (memory >= 0)
 			close(memory);
+		/* A failed round brings no news, so that /healthz tells when all rounds fail. */
+		if (message.kind == FEED_PROFILE || message.kind == FEED_SAME ||
+		    message.kind == FEED_INACTIVE ||
+		    (message.kind == FEED_ROUND && message.complete))
+			site->news_at_s = clock__monotonic_s();
 		if (message.kind == FEED_ROUND) {
 			site->round = message;
-			site->round_at_s = clock__monotonic_s();
-			store__end_round(&site->store);
+			store__end_round(&site->store, message.complete);
 			ask_for_windows(site, &message);
 		}
 		site->store.came = NULL;

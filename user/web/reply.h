@@ -68,10 +68,12 @@ struct site {
 	struct store store;
 	struct feed_message round; /* the message that ended the last round */
 	double begin_s;		   /* monotonic: when the server began */
-	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
-	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
-	struct deltas deltas;	   /* requests that wait for a new profile */
-	bool ask;		   /* somebody wants a round now */
+	/* monotonic: when the tracer last reported on a process, or ended a complete round; 0: it
+	 * has not done so */
+	double news_at_s;
+	struct push *push;    /* where profiles are sent; owned; NULL: nowhere */
+	struct deltas deltas; /* requests that wait for a new profile */
+	bool ask;	      /* somebody wants a round now */
 	/* What the tracer is to do with processes; oldest first. kind: FEED_ACTIVATE,
 	 * FEED_DEACTIVATE or FEED_FAVOUR. */
 	struct wish {

@@ -543,7 +543,7 @@ static void answer_health(struct route *r)
 {
 	const struct site *site = r->site;
 	double now = clock__monotonic_s(),
-	       since = now - (site->round_at_s > 0 ? site->round_at_s : site->begin_s);
+	       since = now - (site->news_at_s > 0 ? site->news_at_s : site->begin_s);
 	double late = LATE_ROUNDS * (site->round.every_s > 0 ? site->round.every_s : 60);
 
 	if (since > late)

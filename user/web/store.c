@@ -578,21 +578,23 @@ void store__leave(struct store *s, pid_t pid, const char *why)
 	p->inactive = true;
 }
 
-void store__end_round(struct store *s)
+void store__end_round(struct store *s, bool complete)
 {
+	uint64_t round = s->rounds++;
 	size_t n_ended = 0;
 
+	if (!complete) /* a process that was not named may live */
+		return;
 	for (size_t i = 0; i < s->n_inactive;)
-		if (s->inactive[i].round < s->rounds)
+		if (s->inactive[i].round < round)
 			s->inactive[i] = s->inactive[--s->n_inactive];
 		else
 			i++;
 
 	for (size_t i = 0; i < s->n; i++) {
-		s->processes[i]->ended = s->processes[i]->round < s->rounds;
+		s->processes[i]->ended = s->processes[i]->round < round;
 		n_ended += s->processes[i]->ended;
 	}
-	s->rounds++;
 	for (; n_ended > STORE_ENDED; n_ended--)
 		remove_at(s, place_of(s, first_ended(s)->pid));
 }

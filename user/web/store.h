@@ -153,9 +153,9 @@ void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
 void store__leave(struct store *store, pid_t pid, const char *why);
 
-/* Call it when each traced process has had its profile of this round. Marks the other processes as
- * ended. */
-void store__end_round(struct store *store);
+/* Ends a round. complete: the tracer has named each process that lives in this round, so the other
+ * processes are marked as ended. */
+void store__end_round(struct store *store, bool complete);
 
 /* Notes whether the process has more windows than others at present (`has`), and from when until
  * when. Call it each round for each process that surely grows or has grown. off: no process gets

@@ -93,6 +93,35 @@ static void a_profile_that_holds_is_said(void **state)
 		assert_int_equal(server__send_same(&server, 42), 0);
 }
 
+static bool round_is_complete(bool asked)
+{
+	struct feed_message message;
+	int memory;
+
+	server__end_round(&server, &(struct feed_message){.complete = asked});
+	while (feed__receive(other, &message, &memory) == 1 && message.kind != FEED_ROUND)
+		if (memory >= 0)
+			close(memory);
+	assert_int_equal(message.kind, FEED_ROUND);
+	return message.complete;
+}
+
+static void a_round_with_losses_is_incomplete(void **state)
+{
+	(void)state;
+	assert_true(round_is_complete(true));
+	assert_false(round_is_complete(false));
+	server.unread_bytes = 64 << 20; /* as if a large profile were not read yet */
+	send_profile();
+	assert_int_equal(server.n_dropped, 0); /* everything has been read */
+	send_profile();
+	server.unread_bytes = 64 << 20;
+	send_profile();
+	assert_int_equal(server.n_dropped, 1);
+	assert_false(round_is_complete(true));
+	assert_true(round_is_complete(true));
+}
+
 static struct server_wishes wishes;
 
 static bool wants_a_round(void)
@@ -201,6 +230,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		TEST(what_is_not_read_is_bounded),
 		TEST(a_profile_that_holds_is_said),
+		TEST(a_round_with_losses_is_incomplete),
 		TEST(a_server_may_ask_and_nothing_else),
 		TEST(a_server_may_wish_so_much),
 		TEST(who_is_left_alone_is_said),

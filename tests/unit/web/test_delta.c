@@ -212,10 +212,10 @@ static void a_process_that_ends_or_says_nothing(void **state)
 
 	delta = ask(5);
 	come(401, 10, 50);
-	store__end_round(&store);
+	store__end_round(&store, true);
 	tick(401.5);
 	assert_int_equal(delta->status, 0);
-	store__end_round(&store);
+	store__end_round(&store, true);
 	tick(402);
 	assert_int_equal(delta->status, 404);
 	delta__free(&deltas, delta);

@@ -136,7 +136,7 @@ static void a_number_is_used_again(void **state)
 {
 	(void)state;
 	come(7, "leaky", 1, 300);
-	store__end_round(&store);
+	store__end_round(&store, true);
 	come(8, "leaky", 2, 4);
 	assert_last(0, 0, 2, 400);
 	assert_has(queue(0)->last->target, "pid%3D8");

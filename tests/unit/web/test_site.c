@@ -108,15 +108,27 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
 			 0);
 }
 
+/* A message comes from the tracer. */
+static void tell(const struct feed_message *message)
+{
+	int pair[2];
+
+	assert_int_equal(feed__pair(pair), 0);
+	assert_int_equal(feed__send(pair[0], message, -1), 0);
+	assert_true(site__take_feed(&site, pair[1]));
+	close(pair[0]);
+	close(pair[1]);
+}
+
 /* The tracer ends a round. pid: the process that has more windows from step `from` on, for 40
  * steps; 0: none. */
 static void end_round(pid_t pid, int from, uint32_t most)
 {
 	struct feed_message round = {.kind = FEED_ROUND,
+				     .complete = 1,
 				     .most_favoured = most,
 				     .kernel_bytes = 38000000,
 				     .n_probes = 16};
-	int pair[2];
 
 	if (pid) {
 		round.n_favoured = 1;
@@ -126,11 +138,7 @@ static void end_round(pid_t pid, int from, uint32_t most)
 		round.n_favours = 3;
 		round.n_favours_refused = 5;
 	}
-	assert_int_equal(feed__pair(pair), 0);
-	assert_int_equal(feed__send(pair[0], &round, -1), 0);
-	assert_true(site__take_feed(&site, pair[1]));
-	close(pair[0]);
-	close(pair[1]);
+	tell(&round);
 }
 
 static const char *arguments; /* "name=value" */
@@ -229,12 +237,12 @@ static void a_profile_that_holds_is_of_now(void **state)
 	(void)state;
 	come(7, "quiet", START_NS, 1);
 	come(8, "gone", START_NS, 1);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	n_came = 0;
 	site.store.came = count_came;
 	store__hold(&site.store, 7, START_NS + 15000000000u);
 	store__hold(&site.store, 9, START_NS + 15000000000u); /* there is no such process */
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	p = store__find(&site.store, 7);
 	assert_false(p->ended);
 	assert_true(store__find(&site.store, 8)->ended);
@@ -260,10 +268,10 @@ static void processes_that_end_stay_for_a_while(void **state)
 	(void)state;
 	for (pid_t pid = 1; pid <= STORE_ENDED + 2; pid++)
 		come(pid, "leaky", START_NS, 1);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_false(store__find(&site.store, 1)->ended);
 	come(1, "leaky", START_NS, 2);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_false(store__find(&site.store, 1)->ended);
 	assert_int_equal(site.store.n, STORE_ENDED + 1);
 	assert_true(store__find(&site.store, STORE_ENDED + 2)->ended);
@@ -330,7 +338,7 @@ static void losses_are_added_up(void **state)
 		assert_int_equal(profile_run__note_lost(profile->run, "probes_withdrawn", 5), 0);
 		come_with(profile, pid, "leaky", START_NS, 3);
 	}
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_losses{cause=\"live_full\"} 4\n");
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_losses{cause=\"probes_withdrawn\"} 5\n");
 }
@@ -340,8 +348,8 @@ static void each_path_has_its_answer(void **state)
 	(void)state;
 	come(7, "leaky", START_NS, 3);
 	come(7, "leaky", START_NS, 9);
-	store__end_round(&site.store);
-	site.round_at_s = clock__monotonic_s();
+	store__end_round(&site.store, true);
+	site.news_at_s = clock__monotonic_s();
 	assert_says("/", NULL, NULL, 200, "<a href=\"/pid/7/\">7</a>");
 	assert_says("/", NULL, NULL, 200, "<td class=\"l\">no stack surely grows"); /* no more */
 	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\":900");
@@ -503,7 +511,7 @@ static void one_may_be_left_alone(void **state)
 	(void)state;
 	come(7, "leaky", START_NS, 3);
 	come(8, "leaky", START_NS, 1);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_says("/pid/7/activate", NULL, "", 200, "pid 7 is traced");
 	assert_says("/pid/7/deactivate", NULL, "", 202, "pid 7 is not to be traced");
 	assert_says("/pid/9/deactivate", NULL, "", 404, "no process 9");
@@ -516,7 +524,7 @@ static void one_may_be_left_alone(void **state)
 	/* not traced since before this server began */
 	store__leave(&site.store, 9, "<i>it is a \"32-bit\" program</i>");
 	store__hold(&site.store, 8, START_NS + 5);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_says("/targets", NULL, NULL, 200, "\"active\":false");
 	assert_says("/targets", NULL, NULL, 200, "{\"pid\":9,\"why\":\"<i>it is a \\\"32-bit");
 	assert_says("/", NULL, NULL, 200, "not traced");
@@ -538,12 +546,12 @@ static void one_may_be_left_alone(void **state)
 	/* activation fails for one process; the other one begins anew, even at the same time */
 	store__leave(&site.store, 7, "<i>it is a \"32-bit\" program</i>");
 	come(8, "leaky", START_NS, 2);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_says("/pid/7/", NULL, NULL, 200, "again: &lt;i&gt;it is a &quot;32-bit&quot;");
 	assert_says("/pid/9/activate", NULL, "", 404, "no process 9"); /* it has ended */
 	assert_says("/targets", NULL, NULL, 200, "\"inactive\":[{\"pid\":7");
 	come(7, "leaky", START_NS, 1);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_int_equal(store__find(&site.store, 7)->n_kept, 1);
 	assert_null(store__inactive(&site.store, 7));
 	while (site.n_wishes < SITE_WISHES)
@@ -870,7 +878,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	for (pid_t pid = 1; pid <= 3; pid++)
 		assert_int_equal(come_large(pid, quarter), 0);
 	assert_int_equal(come_large(4, STORE_BYTES - site.store.bytes - slack), 0);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_int_equal(site.store.n_evicted, 0);
 	/* the next snapshot replaces an older one of the same process */
 	come(7, "leaky", START_NS, 2);
@@ -897,7 +905,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	store__hold(&site.store, 7, taken_ns + 1000000000);
 	assert_int_equal(p->taken_ns, taken_ns);
 	assert_int_equal(come_large(5, quarter), -ENOSPC);
-	store__end_round(&site.store);
+	store__end_round(&site.store, true);
 	assert_false(store__find(&site.store, 7)->ended);
 	assert_true(store__find(&site.store, 4)->ended);
 	assert_int_equal(site.store.n, 5);
@@ -941,6 +949,40 @@ static void silence_is_told(void **state)
 	(void)state;
 	site.begin_s -= 100;
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for 100 s");
+	tell(&(struct feed_message){.kind = FEED_ROUND, .every_s = 15}); /* it failed */
+	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
+	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 7});
+	assert_says("/healthz", NULL, NULL, 200, "ok");
+	site.news_at_s -= 100;
+	assert_says("/healthz", NULL, NULL, 503, "no profiles for 100 s");
+	end_round(0, 0, 0); /* no process is traced */
+	assert_says("/healthz", NULL, NULL, 200, "ok");
+}
+
+/* In a round that failed or arrived in part, a process that is not named may live. */
+static void an_incomplete_round_ends_nobody(void **state)
+{
+	const struct feed_message incomplete = {.kind = FEED_ROUND};
+
+	(void)state;
+	come(7, "leaky", START_NS, 9);
+	come(8, "other", START_NS, 9);
+	store__leave(&site.store, 9, "");
+	end_round(0, 0, 0);
+	tell(&incomplete);
+	assert_false(store__find(&site.store, 7)->ended);
+	assert_non_null(store__inactive(&site.store, 9));
+	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 8});
+	tell(&incomplete);
+	assert_false(store__find(&site.store, 7)->ended);
+	assert_false(store__find(&site.store, 8)->ended);
+	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 7});
+	end_round(0, 0, 0);
+	assert_false(store__find(&site.store, 7)->ended);
+	assert_true(store__find(&site.store, 8)->ended);
+	assert_null(store__inactive(&site.store, 9));
+	tell(&incomplete);
+	assert_true(store__find(&site.store, 8)->ended);
 }
 
 int main(void)
@@ -973,6 +1015,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(snapshots_have_a_bound_of_bytes, begin, end),
 		cmocka_unit_test_setup_teardown(an_answer_is_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(silence_is_told, begin, end),
+		cmocka_unit_test_setup_teardown(an_incomplete_round_ends_nobody, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
