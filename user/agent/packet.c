@@ -13,18 +13,10 @@
 #include "base/cleanup.h"
 #include "encode/encode.h"
 
-#define ROOM_BYTES (4 << 20) /* some thousand messages: a round with some thousand processes */
-
 int packet__pair(int ret[2])
 {
-	int room = ROOM_BYTES;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret))
-		return -errno;
-	/* makes the buffer larger than the machine's usual limit, if this is permitted */
-	if (setsockopt(ret[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)))
-		setsockopt(ret[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	return 0;
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) ? -errno
+											  : 0;
 }
 
 int packet__send(int fd, const void *bytes, size_t size, int memory)

@@ -25,9 +25,6 @@
 
 #define HANG_S	     60		/* a server that reads nothing for this time hangs */
 #define UNREAD_BYTES (64 << 20) /* unread profiles take at most this memory of the tracer */
-/* how long to wait for room in the feed: short, because the tracer must keep the limit of
- * overhead */
-#define PATIENCE_MS 20
 
 /* The static memtrace comes without memtrace-web: Debian has no static libmicrohttpd whose own
  * libraries are static, too. */
@@ -133,6 +130,7 @@ static void lose(struct server *s)
 	if (s->feed >= 0)
 		close(s->feed);
 	s->feed = -1;
+	outbox__clear(&s->outbox);
 	if (s->pid > 0) {
 		double now = clock__monotonic_s();
 
@@ -220,30 +218,42 @@ void server__end(struct server *s)
 
 /* --- what the server is told --- */
 
-/* Notes how far the server has read. */
+/* Sends what waits, and notes how far the server has read. */
 static void look_at_unread(struct server *s)
 {
+	size_t waiting = s->outbox.n;
 	int unread;
 
+	if (outbox__flush(&s->outbox, s->feed)) {
+		lose(s);
+		return;
+	}
 	if (ioctl(s->feed, SIOCOUTQ, &unread))
 		return;
-	if (!unread)
+	if (!unread && !s->outbox.n)
 		s->unread_bytes = 0;
-	if (!unread || unread < s->unread)
+	/* there was room for a message that had waited, so the server has read some */
+	if (!unread || unread < s->unread || s->outbox.n < waiting)
 		s->progress_s = clock__monotonic_s();
 	s->unread = unread;
 }
 
-/* Sends a message. If the socket has no room, waits for room once, PATIENCE_MS at most. */
-static int send_patiently(struct server *s, const struct feed_message *message, int memory)
+/* Sends a message without waiting. 0, or negative errno: it is dropped. */
+static int tell(struct server *s, const struct feed_message *message, int memory)
 {
-	struct pollfd room = {.fd = s->feed, .events = POLLOUT};
-	int rc = feed__send(s->feed, message, memory);
+	uint64_t size = memory >= 0 ? io__file_bytes(memory) : 0;
+	int rc;
 
-	if (rc == -EAGAIN && poll(&room, 1, PATIENCE_MS) > 0)
-		rc = feed__send(s->feed, message, memory);
+	look_at_unread(s);
+	if (s->feed < 0)
+		return -EPIPE;
+	if (s->unread_bytes + size > UNREAD_BYTES)
+		return -EAGAIN;
+	rc = outbox__send(&s->outbox, s->feed, message, memory);
 	if (rc == -EPIPE)
 		lose(s);
+	if (!rc)
+		s->unread_bytes += size;
 	return rc;
 }
 
@@ -252,7 +262,6 @@ int server__send_profile(struct server *s, const struct profile *profile, uint64
 	struct feed_message message = {
 		.kind = FEED_PROFILE, .pid = profile->pid, .taken_ns = taken_ns};
 	_cleanup_close_ int memory = -1;
-	uint64_t size;
 	int rc;
 
 	if (s->feed < 0)
@@ -261,12 +270,7 @@ int server__send_profile(struct server *s, const struct profile *profile, uint64
 	rc = packet__of_profile(profile, &memory);
 	if (rc)
 		return rc;
-	look_at_unread(s);
-	size = io__file_bytes(memory);
-	if (s->unread_bytes + size > UNREAD_BYTES || send_patiently(s, &message, memory))
-		s->n_dropped++;
-	else
-		s->unread_bytes += size;
+	s->n_dropped += tell(s, &message, memory) != 0;
 	return 0;
 }
 
@@ -275,7 +279,7 @@ int server__send_same(struct server *s, pid_t pid)
 	struct feed_message message = {
 		.kind = FEED_SAME, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
 
-	if (s->feed >= 0 && send_patiently(s, &message, -1))
+	if (s->feed >= 0 && tell(s, &message, -1))
 		s->n_dropped++;
 	return 0;
 }
@@ -286,7 +290,7 @@ int server__send_inactive(struct server *s, pid_t pid, const char *why)
 		.kind = FEED_INACTIVE, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
 
 	snprintf(message.why, sizeof(message.why), "%s", why);
-	if (s->feed >= 0 && send_patiently(s, &message, -1))
+	if (s->feed >= 0 && tell(s, &message, -1))
 		s->n_dropped++;
 	return 0;
 }
@@ -309,7 +313,12 @@ void server__end_round(struct server *s, const struct feed_message *round)
 			1000000000ull * (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
 		message.user_bytes = 1024ull * (uint64_t)usage.ru_maxrss;
 	}
-	send_patiently(s, &message, -1);
+	tell(s, &message, -1);
+}
+
+short server__events(const struct server *s, bool deaf)
+{
+	return (short)((deaf ? 0 : POLLIN) | (s->outbox.n ? POLLOUT : 0));
 }
 
 void server__listen_to(struct server *s, struct server_wishes *wishes)
@@ -339,5 +348,5 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 	}
 	look_at_unread(s);
 	if (rc < 0 || clock__monotonic_s() - s->progress_s > HANG_S)
-		lose(s);
+		lose(s); /* does nothing if it is lost already */
 }

@@ -13,6 +13,7 @@
 #include "agent/feed.h"
 #include "agent/guard.h"
 #include "agent/listen.h"
+#include "agent/outbox.h"
 #include "agent/spool.h"
 #include "base/backoff.h"
 #include "base/error.h"
@@ -41,6 +42,7 @@ struct server {
 	 * nowhere. */
 	const char *push;
 	int feed; /* -1: there is no server now */
+	struct outbox outbox;
 	pid_t pid;
 	struct backoff backoff;
 	double begun_s; /* monotonic: when it was started */
@@ -77,9 +79,9 @@ int server__check_guard(struct server *server, struct error *err);
  * errno with err. */
 int server__start(struct server *server, struct error *err);
 
-/* Sends a profile, whose figures were read after taken_ns (by the wall clock). A profile that the
- * server does not take in time is dropped and counted. 0, also if the server fails; negative errno
- * for any other failure. */
+/* Sends a profile, whose figures were read after taken_ns (by the wall clock). It waits in memory
+ * until the server has room. If too many profiles wait, it is dropped and counted. 0, also if the
+ * server fails; negative errno for any other failure. */
 int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
 /* Tells the server that the process's last profile is still right. Returns as
@@ -95,9 +97,13 @@ int server__send_inactive(struct server *server, pid_t pid, const char *why);
  * `complete`. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
-/* Reads the server's requests and adds them to wishes. Requests that find no room there are read in
- * a later call. Kills the server if it reads nothing for too long, or sends anything but
- * requests. */
+/* Returns the events of poll() on the feed that server__listen_to() is to be called for. deaf:
+ * requests are not to be read now. 0: none. */
+short server__events(const struct server *server, bool deaf);
+
+/* Sends what waits. Reads the server's requests and adds them to wishes. Requests that find no room
+ * there are read in a later call. Kills the server if it reads nothing for too long, or sends
+ * anything but requests. */
 void server__listen_to(struct server *server, struct server_wishes *wishes);
 
 void server__end(struct server *server);

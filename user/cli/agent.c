@@ -474,9 +474,10 @@ static int go_on(struct run *run, int signal_fd)
 		 * wishes is full, nothing is read from the server. Otherwise the server could wake
 		 * the tracer up again and again. */
 		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
+		short events = server__events(run->server, deaf);
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
-					{.fd = deaf ? -1 : run->server->feed, .events = POLLIN}};
+					{.fd = events ? run->server->feed : -1, .events = events}};
 		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
 
 		if (duration > 0 && now >= start + duration)

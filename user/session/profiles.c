@@ -432,6 +432,7 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 		else if (!t->ended && !s->stopped)
 			targets__read(s, t);
 		rc = make_profile(s, &drain, t, now, list);
+		guard__wait(s); /* there may be thousands */
 	}
 	return rc;
 }
@@ -456,8 +457,10 @@ int session__news(struct session *s, const struct session_news *news)
 
 	news__choose(s, now, news->all);
 	rc = look(s, now, &list);
-	for (size_t i = 0; i < list.n && !rc; i++)
+	for (size_t i = 0; i < list.n && !rc; i++) {
 		rc = news->profile(news->ctx, list.at[i]);
+		guard__wait(s);
+	}
 	profile_list__clear(&list);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		struct target *t = s->targets[i];

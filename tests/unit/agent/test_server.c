@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -91,6 +93,51 @@ static void a_profile_that_holds_is_said(void **state)
 	/* if there is no room for the message, it counts as a missing profile */
 	while (!server.n_dropped)
 		assert_int_equal(server__send_same(&server, 42), 0);
+}
+
+/* The socket has the room that Debian's kernel gives to those who may not take more. In a round of
+ * thousands of processes, the tracer neither waits nor loses anything. */
+static void a_large_round_waits_for_room(void **state)
+{
+	const int room = 212992, n = 4000;
+	struct feed_message message;
+	double start = clock__monotonic_s();
+	int memory, next = 0;
+
+	(void)state;
+	assert_int_equal(setsockopt(server.feed, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+	send_profile();
+	for (int i = 0; i < n; i++)
+		assert_int_equal(server__send_same(&server, i), 0);
+	send_profile();
+	server__end_round(&server, &(struct feed_message){.complete = 1});
+	assert_true(clock__monotonic_s() - start < 2); /* 20 ms for each would be a minute */
+	assert_int_equal(server.n_dropped, 0);
+	assert_true(server.unread_bytes > 0);
+	assert_int_equal(server__events(&server, true), POLLOUT);
+	for (bool ended = false; !ended;) {
+		double progress = server.progress_s -= 1;
+
+		while (feed__receive(other, &message, &memory) == 1) {
+			bool is_profile = message.kind == FEED_PROFILE;
+
+			assert_int_equal(memory >= 0, is_profile);
+			assert_int_equal(is_profile, !next || next == n + 1);
+			if (memory >= 0)
+				close(memory);
+			if (message.kind == FEED_SAME)
+				assert_int_equal(message.pid, next - 1);
+			ended = message.kind == FEED_ROUND;
+			next++;
+		}
+		server__listen_to(&server, &(struct server_wishes){});
+		assert_true(server.progress_s > progress);
+	}
+	assert_int_equal(next, n + 3);
+	assert_true(message.complete);
+	assert_int_equal(server.unread_bytes, 0);
+	assert_int_equal(server__events(&server, false), POLLIN);
+	assert_int_equal(server__events(&server, true), 0);
 }
 
 static bool round_is_complete(bool asked)
@@ -230,6 +277,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		TEST(what_is_not_read_is_bounded),
 		TEST(a_profile_that_holds_is_said),
+		TEST(a_large_round_waits_for_room),
 		TEST(a_round_with_losses_is_incomplete),
 		TEST(a_server_may_ask_and_nothing_else),
 		TEST(a_server_may_wish_so_much),

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages for the server that its socket has no room for yet. The kernel's buffer may hold no more
+ * than some hundred messages, and a round may have some thousand. The tracer must not wait for
+ * room, so the messages wait here. */
+#ifndef MEMTRACE_AGENT_OUTBOX_H
+#define MEMTRACE_AGENT_OUTBOX_H
+
+#include <stddef.h>
+
+#include "agent/feed.h"
+
+#define OUTBOX_MESSAGES 8192 /* at most so many messages wait: one for each process, and more */
+
+/* {}: no message waits. */
+struct outbox {
+	struct letter *first, *last; /* in the order in which they are to be sent; owned */
+	size_t n;
+};
+
+/* Sends a message. If others wait, or the socket has no room, the message waits, too. memory: as in
+ * packet__send(). 0; -EPIPE: the other side is gone; or another negative errno: the message is
+ * dropped, because too many wait (-EAGAIN), or there is no memory. */
+int outbox__send(struct outbox *outbox, int fd, const struct feed_message *message, int memory);
+
+/* Sends messages that wait, as many as there is room for. 0 or -EPIPE. */
+int outbox__flush(struct outbox *outbox, int fd);
+
+/* Drops all messages. */
+void outbox__clear(struct outbox *outbox);
+
+#endif
