@@ -433,6 +433,14 @@ def agent_refuses():
         expect_equal(memtrace("agent", *args).status, 2, args)
 
 
+@test(beside="wide")
+def agent_that_follows_traces_all():
+    """--follow selects no processes by itself, so the agent traces all of them."""
+    with Target("truth_basic") as target, Agent("--follow") as agent:
+        agent.wait_for(target.pid)
+        agent.stop()
+
+
 @test(beside=True)
 def agent_knows_containers():
     """The discovery page names the container and the pod that are in the path of the cgroup."""

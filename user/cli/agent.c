@@ -258,7 +258,7 @@ static int parse_options(const struct arguments *args, struct agent_config *c,
 		return usage_error("agent",
 				   "--what takes one kind here, because the pages show one profile "
 				   "of each process: heap, regions or faults");
-	if (!c->trace.n_pids && !c->trace.selection.given) {
+	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic) {
 		rc = selection_config__take(&c->trace.selection, "agent", "all", NULL);
 		if (rc)
 			return rc;
