@@ -84,8 +84,15 @@ static char *trim(char *text)
 	return text;
 }
 
+/* Is the name this word, or a shortened form of it? */
+static bool begins(const char *name, const char *word)
+{
+	return !strncmp(word, name, strlen(name));
+}
+
 /* Turns "name = value" or "name" into --name=value or --name. The caller frees *ret; NULL: the line
- * is empty or a comment. -EINVAL: the line has another form. */
+ * is empty or a comment. -EINVAL: the line has another form, or its option has no place in a file.
+ * --help and --version would end the process that checks the file, as if the file were good. */
 static int read_line(char *line, char **ret)
 {
 	char *value = strchr(line, '='), *name;
@@ -100,7 +107,7 @@ static int read_line(char *line, char **ret)
 	name = trim(line);
 	if (!*name || *name == '-' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name) ||
-	    !strcmp(name, &OPTION[2]))
+	    !strcmp(name, &OPTION[2]) || begins(name, "help") || begins(name, "version"))
 		return -EINVAL;
 	len = value ? asprintf(ret, "--%s=%s", name, trim(value)) : asprintf(ret, "--%s", name);
 	return len < 0 ? -ENOMEM : 0;

@@ -159,6 +159,8 @@ static void the_file_stands_where_it_is_named(void **state)
 
 static void what_is_wrong_is_told_with_its_line(void **state)
 {
+	static const char *const endings[] = {"help", "version", "hel", "h", "vers = 1"};
+
 	(void)state;
 	REFUSED("every = 15\n\nunknown = 1\n", EXIT_USAGE, ":3: this line is refused");
 	assert_non_null(strstr(said, "not --unknown=1\n"));
@@ -170,6 +172,10 @@ static void what_is_wrong_is_told_with_its_line(void **state)
 	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: this line is not an option");
 	/* a configuration file cannot name another one */
 	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: this line is not an option");
+	/* these end the process that parses them, with status 0 */
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
+		REFUSED(endings[i], EXIT_USAGE, ":1: this line is not an option");
+	assert_becomes("hello\nversions\n", "agent|--hello|--versions");
 }
 
 static void what_is_no_configuration_is_refused(void **state)
