@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -96,6 +97,17 @@ static int by_age(const void *a, const void *b)
 	return order ? order : strcmp(x, y);
 }
 
+/* Deletes a half-written file, unless an mt-spool is still writing it. An mt-spool may run longer
+ * than its tracer, and beside the next tracer's mt-spool. */
+static void delete_half_written(int dir_fd, const char *hidden)
+{
+	_cleanup_close_ int fd =
+		openat(dir_fd, hidden, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || !flock(fd, LOCK_SH | LOCK_NB) || errno != EWOULDBLOCK)
+		unlinkat(dir_fd, hidden, 0);
+}
+
 /* Lists the profiles in the directory, oldest first. Deletes half-written files. */
 static int list(int dir_fd, struct entry **ret, size_t *ret_n)
 {
@@ -117,7 +129,7 @@ static int list(int dir_fd, struct entry **ret, size_t *ret_n)
 		struct stat st;
 
 		if (found->d_name[0] == '.' && is_ours(found->d_name + 1))
-			unlinkat(dir_fd, found->d_name, 0);
+			delete_half_written(dir_fd, found->d_name);
 		if (!is_ours(found->d_name) ||
 		    fstatat(dir_fd, found->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode))
@@ -171,6 +183,23 @@ static int copy(int to, int from)
 	return fsync(to) ? -errno : 0;
 }
 
+/* Makes the file, and locks it as long as its descriptor is open. Returns the descriptor, or
+ * negative errno. */
+static int make_locked(int dir_fd, const char *hidden)
+{
+	for (;;) {
+		_cleanup_close_ int fd = openat(
+			dir_fd, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+		if (fd < 0)
+			return -errno;
+		flock(fd, LOCK_EX); /* some file systems have no locks */
+		/* it was perhaps deleted as half-written before it was locked */
+		if (has_file(dir_fd, hidden))
+			return take_fd(&fd);
+	}
+}
+
 int spool_dir__write(int dir_fd, const char *name, int memory)
 {
 	_cleanup_close_ int fd = -1;
@@ -178,9 +207,9 @@ int spool_dir__write(int dir_fd, const char *name, int memory)
 	int rc;
 
 	snprintf(hidden, sizeof(hidden), ".%s", name);
-	fd = openat(dir_fd, hidden, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = make_locked(dir_fd, hidden);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	rc = copy(fd, memory);
 	if (!rc && renameat(dir_fd, hidden, dir_fd, name))
 		rc = -errno;

@@ -29,11 +29,12 @@ void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
 void spool_dir__free_name(int dir_fd, char name[SPOOL_NAME]);
 
 /* Deletes the oldest profiles until there is room for one more of this size. Also deletes
- * half-written files. *ret_n: how many profiles were deleted. 0 or negative errno. */
+ * half-written files that nobody writes any more. *ret_n: how many profiles were deleted. 0 or
+ * negative errno. */
 int spool_dir__make_room(int dir_fd, uint64_t bytes, size_t *ret_n);
 
 /* Writes the content of a file in memory into a file of this name, which appears whole or not at
- * all. 0 or negative errno. */
+ * all. Call spool_dir__make_room() before. 0 or negative errno. */
 int spool_dir__write(int dir_fd, const char *name, int memory);
 
 #endif

@@ -38,6 +38,21 @@ int __wrap_spool_dir__open(const char *where)
 	return __real_spool_dir__open(where);
 }
 
+/* How many times more another mt-spool makes room while a file is being written. */
+static int others;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+	size_t n;
+
+	if (others-- > 0)
+		assert_int_equal(spool_dir__make_room(dir, 0, &n), 0);
+	return __real_fsync(fd);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -172,6 +187,22 @@ static void a_file_appears_whole(void **state)
 	assert_true(spool_dir__write(dir, "b", memory) < 0);
 	assert_false(is_there(".b"));
 	assert_int_equal(unlinkat(dir, "b", AT_REMOVEDIR), 0);
+	close(memory);
+}
+
+/* A new mt-spool begins while an old one still writes to a slow disk. */
+static void what_is_being_written_stays(void **state)
+{
+	int memory = memfd_create("test", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(write(memory, "profile", 7), 7);
+	put(".20231114T220000Z.x.1.pb.gz", 100); /* half-written by one that was killed */
+	others = 1;
+	assert_int_equal(spool_dir__write(dir, "20231114T220001Z.x.1.pb.gz", memory), 0);
+	assert_true(is_there("20231114T220001Z.x.1.pb.gz"));
+	assert_false(is_there(".20231114T220001Z.x.1.pb.gz"));
+	assert_false(is_there(".20231114T220000Z.x.1.pb.gz"));
 	close(memory);
 }
 
@@ -358,6 +389,7 @@ int main(void)
 		TEST(kinds_have_names_of_their_own),
 		TEST(the_oldest_go_first),
 		TEST(a_file_appears_whole),
+		TEST(what_is_being_written_stays),
 		TEST(another_process_writes),
 		TEST(its_end_is_noticed),
 		TEST(what_is_no_directory_is_refused),
