@@ -13,6 +13,23 @@ bool loopback__is_name(const char *host, size_t len)
 	       (len > 4 && !strncmp(host, "127.", 4) && strspn(host, "0123456789.") == len);
 }
 
+bool loopback__exposes(const char *url)
+{
+	const char *host = url + strlen("http://"), *rest;
+	size_t len;
+
+	if (strncmp(url, "http://", strlen("http://")))
+		return false;
+	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
+	if (len > strlen(host) || !loopback__is_name(host, len))
+		return true;
+	/* only a port may follow: in http://localhost:80@example.org, the host follows "@" */
+	rest = host + len;
+	if (*rest == ':')
+		rest += 1 + strspn(rest + 1, "0123456789");
+	return *rest && !strchr("/?#", *rest);
+}
+
 bool loopback__is_address(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/guard.h"
+#include "agent/loopback.h"
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/options.h"
@@ -106,7 +107,8 @@ static const struct option_row fetch_rows[] = {
 	{"token-file", .arg = "FILE", .take = take_text,
 	 .to = offsetof(struct diff_config, token_file),
 	 .help = "the bearer token for URLs is in this file",
-	 .man = "Nobody but its owner and group may read it."},
+	 .man = "Nobody but its owner and group may read it. All URLs get the token. It is sent "
+		"over https only, or within the host."},
 	{"cacert", .arg = "FILE", .take = take_text,
 	 .to = offsetof(struct diff_config, fetching.cacert),
 	 .help = "certificates of the authorities for https URLs, PEM",
@@ -199,6 +201,12 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 	if (c->per_process && is_pair(c))
 		return usage_error("diff", "%s shows two profiles, --per-process compares more",
 				   format_names[c->format]);
+	for (int i = optind; c->token_file && i < argc; i++)
+		if (loopback__exposes(argv[i]))
+			return usage_error(
+				"diff",
+				"the token would go to %s unencrypted: give an https:// URL",
+				argv[i]);
 	return 0;
 }
 

@@ -27,32 +27,26 @@ static int add(struct push_config *c, const char *command, const char *name, con
 	return 0;
 }
 
-/* Returns the host of a URL, after "http://" or "https://". *ret_len: the host's length, without
- * the port. NULL: the text is not such a URL. */
-static const char *host_of(const char *url, size_t *ret_len)
+/* Can profiles be pushed to this URL? */
+static bool is_receiver(const char *url)
 {
 	const char *host = url + (strncmp(url, "https://", 8) ? 7 : 8);
 	size_t len;
 
 	if (strncmp(url, "http://", 7) && strncmp(url, "https://", 8))
-		return NULL;
+		return false;
 	/* The characters of URLs, with these exceptions: "?" and "#", because a path is added to
 	 * the URL; "@", because ps and metrics would show a password. */
 	if (strlen(url) > MOST_URL || strspn(url, ALNUM "-._~:/[]!$&'()*+,;=%") != strlen(url))
-		return NULL;
+		return false;
 	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
-	if (!len || len > strlen(host) || (host[len] && host[len] != ':' && host[len] != '/'))
-		return NULL;
-	*ret_len = len;
-	return host;
+	return len && len <= strlen(host) && (!host[len] || host[len] == ':' || host[len] == '/');
 }
 
 static int take_receiver(struct push_config *c, const char *command, const char *name,
 			 const char *value)
 {
-	size_t len;
-
-	if (!host_of(value, &len))
+	if (!is_receiver(value))
 		return usage_error(
 			command,
 			"'%s' is not the URL of a receiver. An example is http://127.0.0.1:4040: "
@@ -168,8 +162,6 @@ static int put_option(FILE *to, const char *command, const char *url,
 		      const struct push_option *option)
 {
 	_cleanup_free_ char *token = NULL;
-	const char *host;
-	size_t len = 0;
 	int rc;
 
 	if (!url)
@@ -182,8 +174,7 @@ static int put_option(FILE *to, const char *command, const char *url,
 		fprintf(to, "%s %s\n", option->name, option->value);
 		return 0;
 	}
-	host = host_of(url, &len);
-	if (strncmp(url, "https://", 8) && !loopback__is_name(host, len))
+	if (loopback__exposes(url))
 		return usage_error(
 			command, "the token would go to %s unencrypted: give an https:// URL", url);
 	rc = secret__read_token(command, option->value, false, 1, MOST_TOKEN, &token);

@@ -142,6 +142,33 @@ static int push(size_t n, const struct push_option *options, char **ret_text)
 	return push_config__text(&config, "agent", ret_text);
 }
 
+/* The second URL counts, too. The hosts in front of "@" and ".evil" are not those that get the
+ * token. */
+static void a_token_is_not_sent_in_the_clear(void **state)
+{
+	static const char *const exposing[] = {"http://example.org/", "http://localhost@evil/",
+					       "http://localhost:80@evil:9178/",
+					       "http://localhost.evil/", "http:///localhost/"};
+	static const char *const safe[] = {"https://example.org:9178/pid/1/debug/pprof/heap",
+					   "http://127.0.0.1:9178/x?y",
+					   "http://[::1]:9178/",
+					   "http://localhost",
+					   "unix:/s:/pid/1",
+					   "http.pb.gz"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(exposing) / sizeof(*exposing); i++) {
+		ASSERT_REFUSED(EXIT_USAGE, "unencrypted: give an https:// URL", diff,
+			       "--token-file", "/none", "https://a/", (char *)exposing[i]);
+		assert_words(said, exposing[i]);
+	}
+	for (size_t i = 0; i < sizeof(safe) / sizeof(*safe); i++) {
+		assert_int_equal(RUN(diff, "--token-file", "/none", "https://a/", (char *)safe[i]),
+				 EXIT_FAILED);
+		assert_words(said, "/none: No such file");
+	}
+}
+
 static void where_profiles_are_pushed(void **state)
 {
 	const struct push_option lost[] = {{"tenant", "a"}},
@@ -327,6 +354,7 @@ int main(void)
 		cmocka_unit_test(values_of_record),
 		cmocka_unit_test(what_record_cannot_combine),
 		cmocka_unit_test(functions_that_are_named),
+		cmocka_unit_test(a_token_is_not_sent_in_the_clear),
 		cmocka_unit_test(where_profiles_are_pushed),
 		cmocka_unit_test(labels_have_different_names),
 		cmocka_unit_test(what_guards_addresses),
