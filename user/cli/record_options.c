@@ -195,8 +195,8 @@ static const struct option_row rare_rows[] = {
 	 .help = "write profiles only of processes killed because memory is short",
 	 .man = "When the kernel kills a process because memory is short, in its cgroup or in the "
 		"whole machine, the process's profile is written at once: without -f as "
-		"PREFIX.PID.pb.gz. Other processes leave no profile. Without -i the sampling "
-		"interval is 16 KiB."},
+		"PREFIX.PID.pb.gz. Other processes leave no profile, so --every and "
+		"--peak cannot be given. Without -i the sampling interval is 16 KiB."},
 	{},
 };
 
@@ -266,6 +266,10 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record",
 				   "--on-oom writes files and tables: memtrace report -f json "
 				   "makes JSON of such a file");
+	if (c->trace.on_oom && isfinite(snapshots__look_every_s(&c->snapshots)))
+		return usage_error("record",
+				   "--on-oom writes profiles of killed processes only: --every and "
+				   "--peak would write profiles of other processes, too");
 	if (c->trace.on_oom && !c->trace.format_given) /* the format that stores how a process
 						        * died */
 		for (size_t i = 0; i < N_FORMATS; i++)

@@ -207,10 +207,11 @@ static const struct option_row how_rows[] = {
 	 .arg_optional = true,
 	 .take = take_freeze,
 	 .help = "stop the process for one exact scan, 500 ms at most or for MS",
-	 .man = "Instead of several scans. How long the process was stopped is printed. It goes on "
-		"in any case, even if memtrace is killed. If the scan takes longer than MS, there "
-		"is no result. Because of the stop, some system calls in which threads wait, such "
-		"as epoll_wait(), fail with EINTR."},
+	 .man = "Instead of several scans, so it cannot be combined with --scans. How long the "
+		"process was stopped is printed. It goes on in any case, even if memtrace is "
+		"killed. If the scan takes longer than MS, there is no result. Because of the "
+		"stop, some system calls in which threads wait, such as epoll_wait(), fail with "
+		"EINTR."},
 	{"max-overhead", SCAN_PACE(struct why_config, options.pace)},
 	{.name = "max-memory",
 	 .arg = "BYTES",
@@ -372,6 +373,9 @@ int cmd_why(int argc, char **argv)
 				   "--%s chooses the blocks: it cannot be combined with --addr or "
 				   "--size",
 				   config.stack ? "stack" : "type");
+	if (config.options.freeze_ms && config.options.scans)
+		return usage_error("why", "--freeze makes one scan of a process that stands still: "
+					  "it cannot be combined with --scans");
 	if (config.options.freeze_ms &&
 	    (config.options.pace.hurry || config.options.pace.max_share))
 		return usage_error("why", "--freeze reads as fast as it can: it cannot be combined "

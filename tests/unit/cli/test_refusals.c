@@ -86,9 +86,23 @@ static void what_record_cannot_combine(void **state)
 		       "thread");
 	ASSERT_REFUSED(EXIT_USAGE, "memtrace report -f json makes JSON", record, "-p", pid,
 		       "--on-oom", "--json");
+	ASSERT_REFUSED(EXIT_USAGE, "of other processes", record, "-p", pid, "--on-oom", "--every",
+		       "1");
+	ASSERT_REFUSED(EXIT_USAGE, "of other processes", record, "-p", pid, "--on-oom", "--peak");
 	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead is for many processes", record, "-p", pid,
 		       "--max-host-overhead", "5");
 	ASSERT_REFUSED(EXIT_USAGE, "works for record only", top, "-p", pid, "-o", "-");
+}
+
+static void what_why_cannot_combine(void **state)
+{
+	static char *const nobody = (char *)"4194304"; /* no process has this number */
+
+	(void)state;
+	ASSERT_REFUSED(EXIT_USAGE, "--freeze makes one scan", why, "-p", nobody, "--freeze",
+		       "--scans", "2");
+	ASSERT_REFUSED(EXIT_USAGE, "--freeze reads as fast as it can", why, "-p", nobody,
+		       "--freeze", "--max-overhead", "1");
 }
 
 /* docs/allocators.md has the valid forms. */
@@ -353,6 +367,7 @@ int main(void)
 		cmocka_unit_test(who_is_traced),
 		cmocka_unit_test(values_of_record),
 		cmocka_unit_test(what_record_cannot_combine),
+		cmocka_unit_test(what_why_cannot_combine),
 		cmocka_unit_test(functions_that_are_named),
 		cmocka_unit_test(a_token_is_not_sent_in_the_clear),
 		cmocka_unit_test(where_profiles_are_pushed),
