@@ -246,17 +246,25 @@ static void print_regions(const struct session_plan *plan)
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {
-	int status = 0;
+	int status = 0, rc;
 	struct maps maps;
 
-	if (!named->n || maps__read(pid, &maps))
+	if (!named->n)
 		return 0;
+	rc = maps__read(pid, &maps);
+	if (rc) {
+		complain("the named functions are not looked for: cannot read the mappings of pid "
+			 "%d: %s",
+			 pid, strerror(-rc));
+		return EXIT_FAILED;
+	}
 	capture->extra = list;
 	for (size_t i = 0; i < named->n; i++) {
 		const struct alloc_extra *extra = &named->list[i];
 		const struct map_entry *entry;
 		struct error err = {};
-		int rc = alloc_extra__locate(extra, pid, &maps, &entry, &err);
+
+		rc = alloc_extra__locate(extra, pid, &maps, &entry, &err);
 
 		printf("  %s %s:%s: ",
 		       extra->func.role == ROLE_FREE	   ? "--free"
