@@ -74,14 +74,19 @@ int capture__release_process(struct capture *capture, pid_t pid);
 /* Drops the mappings, the counters and the peak of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Deletes the records of processes that have ended, to make room in the kernel's tables. `drain`
- * holds a copy of these records. `stacks`: also deletes the stacks that no site and no call of
- * another process names any more. Do not set `stacks` while regions are recorded: the stacks of
- * regions have no sites. The drain's stacks must ascend by `lo`, then `hi`. `processes`: the
- * numbers of the n processes; the function sorts them. If memory runs out, stacks are left to the
- * next call, and records of pools stay. */
-void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
-			   uint32_t *processes, size_t n, bool stacks);
+/* Deletes the records of all processes that were dropped, to make room in the kernel's tables.
+ * `drain` holds a copy of these records. `stacks`: also deletes the stacks that no site and no call
+ * of another process names any more. Do not set `stacks` while regions are recorded: the stacks of
+ * regions have no sites. The drain's stacks must ascend by `lo`, then `hi`. If memory runs out,
+ * records or stacks are left to the next call. */
+void capture__drop_records(struct capture *capture, const struct capture_drain *drain, bool stacks);
+
+/* Does the process, which has this number, live? *ret_pid: its pid. */
+typedef bool capture_lives_fn(void *ctx, uint32_t process, pid_t *ret_pid);
+/* Deletes entries that nobody needs, also of processes that live: calls that were under way when
+ * probes were taken out, or when their thread ended; and names of threads that have ended, if these
+ * names take much room. Call it now and then. */
+void capture__sweep(struct capture *capture, capture_lives_fn *lives, void *ctx);
 
 /* Number of processes that fit the selection but are not traced, or not any more after an exec: at
  * that time there was no room for more processes, or the kernel had no memory. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Removes from the kernel's tables the records of processes that have ended. A machine starts more
- * processes than the tables have room for.
+/* Removes from the kernel's tables the records of processes that have ended, and other entries that
+ * nobody needs any more. A machine starts more processes than the tables have room for.
  *
  * Stacks have no owner. When addresses are laid out at random, each process has stacks of its own;
  * but a child shares the stacks of the parent that forked it. So a stack is removed when no site
@@ -11,32 +11,43 @@
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-
-static int compare_processes(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
 
 static int compare_keys(const void *a, const void *b)
 {
 	return stack_key__compare(a, b);
 }
 
-/* Numbers of processes, ascending. */
-struct gone {
-	const uint32_t *processes;
-	size_t n;
+/* The owner of each row of counters (maps.bpf.h). A process that has records has owned a row, and
+ * only user space takes the row away, when the process is dropped. So a process without a row is
+ * gone, if the owners were read after its records. */
+struct owners {
+	struct capture_table rows;
+	uint32_t mask;
 };
 
-static bool is_gone(const struct gone *gone, uint32_t process)
+static int read_owners(struct capture *c, struct owners *ret)
 {
-	return bsearch(&process, gone->processes, gone->n, sizeof(process), compare_processes);
+	*ret = (struct owners){.mask = c->skel->rodata->process_rows};
+	return capture__read_table(c, c->skel->maps.row_owners, &ret->rows);
+}
+
+static void owners__free(struct owners *owners)
+{
+	capture_table__free(&owners->rows);
+}
+
+static bool is_gone(const struct owners *owners, uint32_t process)
+{
+	const uint32_t *ids = owners->rows.values;
+	uint32_t row = process & owners->mask;
+
+	return row >= owners->rows.n || ids[row] != process;
 }
 
 static void drop(const struct bpf_map *map, const void *key)
@@ -44,31 +55,46 @@ static void drop(const struct bpf_map *map, const void *key)
 	bpf_map_delete_elem(bpf_map__fd(map), key);
 }
 
-/* Drops threads and calls under way. The keys of these tables do not name the process, and another
- * process may have the tid by now. So an entry's present value is read, and the process in it is
- * checked. */
+/* Drops a thread's name or a call under way, if its process is still the one that was read. The
+ * keys of these tables do not name the process, and another process may have the tid by now. */
+static void drop_thread(struct capture *c, const uint32_t *tid, uint32_t process)
+{
+	struct abi_thread now;
+
+	if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.threads), tid, &now) &&
+	    now.process == process)
+		drop(c->skel->maps.threads, tid);
+}
+
+static void drop_call(struct capture *c, const struct abi_inflight_key *key, uint32_t process)
+{
+	struct abi_inflight now;
+
+	if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.inflight), key, &now) &&
+	    now.process == process)
+		drop(c->skel->maps.inflight, key);
+}
+
 static void drop_of_threads(struct capture *c, const struct capture_drain *drain,
-			    const struct gone *gone)
+			    const struct owners *owners)
 {
 	const struct abi_inflight_key *calls = drain->inflight.keys;
+	const struct abi_inflight *call = drain->inflight.values;
+	const struct abi_thread *threads = drain->threads.values;
 	const uint32_t *tids = drain->threads.keys;
-	struct abi_thread thread;
-	struct abi_inflight call;
 
 	for (size_t i = 0; i < drain->threads.n; i++)
-		if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.threads), &tids[i], &thread) &&
-		    is_gone(gone, thread.process))
-			drop(c->skel->maps.threads, &tids[i]);
+		if (is_gone(owners, threads[i].process))
+			drop_thread(c, &tids[i], threads[i].process);
 	for (size_t i = 0; i < drain->inflight.n; i++)
-		if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.inflight), &calls[i], &call) &&
-		    is_gone(gone, call.process))
-			drop(c->skel->maps.inflight, &calls[i]);
+		if (is_gone(owners, call[i].process))
+			drop_call(c, &calls[i], call[i].process);
 }
 
 /* Returns the keys of the stacks that sites and calls of other processes name, in ascending order.
- * Other processes are those that are not in `gone`. NULL: out of memory. */
+ * Other processes are those that are not gone. NULL: out of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
-					  const struct gone *gone, size_t *ret_n)
+					  const struct owners *owners, size_t *ret_n)
 {
 	const struct abi_site_key *sites = drain->sites.keys;
 	const struct abi_inflight *calls = drain->inflight.values;
@@ -79,10 +105,10 @@ static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 	if (!keys)
 		return NULL;
 	for (size_t i = 0; i < drain->sites.n; i++)
-		if (!is_gone(gone, sites[i].process))
+		if (!is_gone(owners, sites[i].process))
 			keys[n++] = sites[i].stack;
 	for (size_t i = 0; i < drain->inflight.n; i++)
-		if (!is_gone(gone, calls[i].process))
+		if (!is_gone(owners, calls[i].process))
 			keys[n++] = calls[i].stack;
 	qsort(keys, n, sizeof(*keys), compare_keys);
 	*ret_n = n;
@@ -90,14 +116,14 @@ static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 }
 
 static void retire_stacks(struct capture *c, const struct capture_drain *drain,
-			  const struct gone *gone)
+			  const struct owners *owners)
 {
 	_cleanup_free_ struct abi_stack_key *named = NULL, *keys = NULL;
 	_cleanup_free_ struct abi_stack *kept = NULL;
 	const struct abi_stack *stacks = drain->stacks.values;
 	size_t n_named, n = 0;
 
-	named = named_stacks(drain, gone, &n_named);
+	named = named_stacks(drain, owners, &n_named);
 	if (!named || !drain->stacks.n)
 		return;
 	/* The drain's stacks are sorted, so the stacks to remove are found in sorted order, too. */
@@ -128,46 +154,114 @@ static void retire_stacks(struct capture *c, const struct capture_drain *drain,
 }
 
 /* Removes pools and their blocks. Most runs have none. */
-static void drop_pools(struct capture *c, const struct gone *gone)
+static void drop_pools(struct capture *c)
 {
 	const struct bpf_map *maps[] = {c->skel->maps.pools, c->skel->maps.pooled};
 
 	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]) && c->skel->bss->n_pools; i++) {
-		struct capture_table table = {};
+		_cleanup_(capture_table__free) struct capture_table table = {};
+		_cleanup_(owners__free) struct owners owners = {};
 		const struct abi_live_key *keys;
 
-		if (capture__read_table(c, maps[i], &table))
+		if (capture__read_table(c, maps[i], &table) || read_owners(c, &owners))
 			continue;
 		keys = table.keys;
 		for (size_t j = 0; j < table.n; j++)
-			if (is_gone(gone, keys[j].process))
+			if (is_gone(&owners, keys[j].process))
 				drop(maps[i], &keys[j]);
-		capture_table__free(&table);
 	}
 }
 
-void capture__drop_records(struct capture *c, const struct capture_drain *drain,
-			   uint32_t *processes, size_t n, bool stacks)
+void capture__drop_records(struct capture *c, const struct capture_drain *drain, bool stacks)
 {
 	const struct abi_live_key *live = drain->live.keys;
 	const struct abi_site_key *sites = drain->sites.keys;
 	const struct abi_transfer_key *transfers = drain->transfers.keys;
-	struct gone gone = {processes, n};
+	_cleanup_(owners__free) struct owners owners = {};
 
-	qsort(processes, n, sizeof(*processes), compare_processes);
+	if (read_owners(c, &owners))
+		return;
 	for (size_t i = 0; i < drain->live.n; i++)
-		if (is_gone(&gone, live[i].process))
+		if (is_gone(&owners, live[i].process))
 			capture__delete_live(c, &live[i]);
 	for (size_t i = 0; i < drain->sites.n; i++)
-		if (is_gone(&gone, sites[i].process))
+		if (is_gone(&owners, sites[i].process))
 			drop(c->skel->maps.sites, &sites[i]);
 	for (size_t i = 0; i < drain->transfers.n; i++)
-		if (is_gone(&gone, transfers[i].process))
+		if (is_gone(&owners, transfers[i].process))
 			drop(c->skel->maps.transfers, &transfers[i]);
-	drop_of_threads(c, drain, &gone);
-	drop_pools(c, &gone);
+	drop_of_threads(c, drain, &owners);
+	drop_pools(c);
 	if (stacks)
-		retire_stacks(c, drain, &gone);
+		retire_stacks(c, drain, &owners);
+}
+
+/* --- while processes live --- */
+
+static bool thread_ended(uint32_t tid)
+{
+	return kill((pid_t)tid, 0) && errno == ESRCH;
+}
+
+/* May a probe on an allocator be in place in the process? */
+static bool has_probes(const struct capture *c, pid_t pid)
+{
+	for (size_t i = 0; i < c->n_links; i++)
+		if (c->links[i].on == ON_ALLOCATORS && (!c->links[i].pid || c->links[i].pid == pid))
+			return true;
+	for (size_t i = 0; i < c->n_closings; i++)
+		if (!c->closings[i].pid || c->closings[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Drops calls whose return will not be handled. A return has no handler if it comes when the
+ * process's probes are out. (With the kinds multi and perf, it has one again from the next window
+ * on. But few calls last so long.) */
+static void sweep_calls(struct capture *c, capture_lives_fn *lives, void *ctx)
+{
+	_cleanup_(capture_table__free) struct capture_table calls = {};
+	_cleanup_(owners__free) struct owners owners = {};
+	const struct abi_inflight_key *keys;
+	const struct abi_inflight *call;
+	pid_t pid;
+
+	if (capture__read_table(c, c->skel->maps.inflight, &calls) || !calls.n ||
+	    read_owners(c, &owners))
+		return;
+	capture__pausing(c, -1);
+	keys = calls.keys;
+	call = calls.values;
+	for (size_t i = 0; i < calls.n; i++)
+		if (is_gone(&owners, call[i].process) ||
+		    (lives(ctx, call[i].process, &pid) &&
+		     (!has_probes(c, pid) || thread_ended(keys[i].tid))))
+			drop_call(c, &keys[i], call[i].process);
+}
+
+/* When half of the room for names of threads is taken, drops the names of threads that have
+ * ended. */
+static void sweep_threads(struct capture *c, capture_lives_fn *lives, void *ctx)
+{
+	_cleanup_(capture_table__free) struct capture_table threads = {};
+	const struct abi_thread *thread;
+	const uint32_t *tids;
+	pid_t pid;
+
+	if (capture__read_table(c, c->skel->maps.threads, &threads) ||
+	    threads.n <= bpf_map__max_entries(c->skel->maps.threads) / 2)
+		return;
+	tids = threads.keys;
+	thread = threads.values;
+	for (size_t i = 0; i < threads.n; i++)
+		if (thread_ended(tids[i]) && lives(ctx, thread[i].process, &pid))
+			drop_thread(c, &tids[i], thread[i].process);
+}
+
+void capture__sweep(struct capture *c, capture_lives_fn *lives, void *ctx)
+{
+	sweep_calls(c, lives, ctx);
+	sweep_threads(c, lives, ctx);
 }
 
 static void put_back(struct capture *c, const struct abi_stack_key *key)

@@ -121,7 +121,7 @@ struct session {
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
-	uint64_t settle_next_ns;
+	uint64_t settle_next_ns, sweep_next_ns;
 	struct series series;  /* snapshots of all sites; empty if `everywhere` is set */
 	struct paused *paused; /* active.c */
 	size_t n_paused;
@@ -168,6 +168,12 @@ void profiles__settle_ended(struct session *session);
 /* With options->victims: now and then reads the blocks of the processes, because nothing can be
  * read any more once a process is a victim. */
 void profiles__foresee(struct session *session);
+
+/* --- sweep.c: frees what no end of a target frees --- */
+
+/* Now and then deletes entries of the kernel's tables that nobody needs, though their processes
+ * live: else the tables fill up in days. */
+void sweep__tables(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
 

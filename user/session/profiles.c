@@ -227,9 +227,8 @@ static bool is_settled(const struct session *s, const struct target *t)
 void profiles__settle_ended(struct session *s)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	_cleanup_free_ uint32_t *gone = NULL;
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	size_t n = 0, n_gone = 0;
+	size_t n = 0;
 	bool late = false;
 
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -243,8 +242,7 @@ void profiles__settle_ended(struct session *s)
 		return;
 	s->settle_next_ns = now + SETTLE_EVERY_NS;
 	scheduler__harvest(&s->scheduler);
-	gone = calloc(n, sizeof(*gone));
-	if (!gone || read_tables(s, &drain, NULL))
+	if (read_tables(s, &drain, NULL))
 		return;
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
@@ -255,11 +253,10 @@ void profiles__settle_ended(struct session *s)
 		}
 		if (!s->forget_ended && make_profile(s, &drain, t, now, &s->profiles))
 			break; /* out of memory: the target waits */
-		gone[n_gone++] = t->process;
 		targets__remove(s, t);
 	}
 	forget_least(s);
-	capture__drop_records(s->capture, &drain, gone, n_gone, !(s->what & WHAT_REGIONS));
+	capture__drop_records(s->capture, &drain, !(s->what & WHAT_REGIONS));
 }
 
 int session__victims(struct session *s, int (*fn)(void *ctx, const struct profile *profile),

@@ -263,6 +263,7 @@ bool session__dispatch(struct session *s)
 	profiles__foresee(s);
 	region_calls__note(s);
 	profiles__settle_ended(s);
+	sweep__tables(s);
 	files__let_go(s);
 	patched__lift(s);
 	guard__await_beat(s);
