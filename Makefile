@@ -524,10 +524,10 @@ $(CHECK_B)/unit/web/test_no_memory: UNIT_FLAGS := $(foreach f,$(FAILING),-Wl,--w
 # The test replaces the disk by one that may hang.
 $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wrap=fsync
 # The test replaces functions of the room capture.
-$(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
-	capture__probes capture__probes_file capture__set_mappings capture__put_tables \
-	capture__forget_mappings capture__drop_process capture__counters capture__events,\
-	-Wl,--wrap=$(f))
+$(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FLAGS := $(foreach f,\
+	allocators__find capture__attach capture__probes capture__probes_file \
+	capture__set_mappings capture__put_tables capture__forget_mappings capture__drop_process \
+	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

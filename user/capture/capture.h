@@ -71,6 +71,14 @@ int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_proce
  * or has ended. */
 int capture__release_process(struct capture *capture, pid_t pid);
 
+/* Finds out under which number process pid is traced. 0; -ENOENT: it is not traced, or it runs in
+ * another process's memory; -ESRCH: it has ended; other negative errno. */
+int capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process);
+
+/* Returns the numbers of all processes that have counters: those that are traced, and those that
+ * have ended but were not dropped. The caller frees *ret. 0 or negative errno. */
+int capture__processes(struct capture *capture, uint32_t **ret, size_t *ret_n);
+
 /* Drops the mappings, the counters and the peak of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "capture/internal.h"
@@ -60,6 +62,48 @@ static bool owns_row(struct capture *c, uint32_t process)
 	       !bpf_map__lookup_elem(c->skel->maps.row_owners, &row, sizeof(row), &owner,
 				     sizeof(owner), 0) &&
 	       owner == process;
+}
+
+int capture__processes(struct capture *c, uint32_t **ret, size_t *ret_n)
+{
+	_cleanup_(capture_table__free) struct capture_table rows = {};
+	int rc = capture__read_table(c, c->skel->maps.row_owners, &rows);
+	uint32_t *owners = rows.values;
+	size_t n = 0;
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < rows.n; i++)
+		if (owners[i])
+			owners[n++] = owners[i];
+	*ret = owners;
+	*ret_n = n;
+	rows.values = NULL;
+	return 0;
+}
+
+int capture__process_of(struct capture *c, pid_t pid, uint32_t *ret_process)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct abi_process process;
+	uint32_t key = (uint32_t)pid;
+	int rc;
+
+	if (pidfd < 0)
+		return -errno;
+	/* An exec by another thread than the main one moves the entry from `headless` to
+	 * `processes`: in this order, it is found in one of them. */
+	if (bpf_map__lookup_elem(c->skel->maps.headless, &key, sizeof(key), &process,
+				 sizeof(process), 0)) {
+		rc = bpf_map__lookup_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
+					  sizeof(process), 0);
+		if (rc)
+			return rc;
+	}
+	if (process.borrowed || !owns_row(c, process.id))
+		return -ENOENT;
+	*ret_process = process.id;
+	return 0;
 }
 
 int capture__counters(struct capture *c, uint32_t process, struct abi_process_cpu *ret)

@@ -81,6 +81,10 @@ struct session {
 	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
+	/* events_lost at the last sweep__lost_news(), and when this may search again */
+	uint64_t events_lost_seen, lost_next_ns;
+	/* the kernel's tables have records of processes that never were targets */
+	bool records_left;
 	/* totals of the targets that were removed, for session__status() */
 	struct past {
 		uint64_t alloc_calls, free_calls, samples, cpu_ns;
@@ -175,6 +179,11 @@ void profiles__foresee(struct session *session);
  * live: else the tables fill up in days. */
 void sweep__tables(struct session *session);
 
+/* If news of processes was lost since the last call, finds out what the news would have told:
+ * targets that have ended, processes that are traced but no targets yet, and processes that have
+ * come and gone unnoticed. Call it when the other news has been read. */
+void sweep__lost_news(struct session *session);
+
 /* --- news.c: which processes have done something since their last profile --- */
 
 /* Has the process done nothing since targets__rests() last returned false for this `rest`? Reads
@@ -254,6 +263,11 @@ int targets__refresh_maps(struct session *session, struct target *target);
 
 /* Makes a target of a process that is traced without having been named. */
 void targets__welcome(struct session *session, const struct abi_event *event);
+/* The same, unless the process is paused: then ends tracing it. */
+void targets__begin(struct session *session, const struct abi_event *event);
+
+/* Handles the events of processes that have come since the last call. */
+void targets__take_events(struct session *session);
 
 /* Puts probes for all processes into those files of the target's allocators that have no probes.
  * The session takes over target->allocators, which becomes NULL. 0 or negative errno with err. */

@@ -229,7 +229,7 @@ void profiles__settle_ended(struct session *s)
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	size_t n = 0;
-	bool late = false;
+	bool late = s->records_left;
 
 	for (size_t i = 0; i < s->n_targets; i++) {
 		const struct target *t = s->targets[i];
@@ -256,6 +256,7 @@ void profiles__settle_ended(struct session *s)
 		targets__remove(s, t);
 	}
 	forget_least(s);
+	s->records_left = false;
 	capture__drop_records(s->capture, &drain, !(s->what & WHAT_REGIONS));
 }
 

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Frees what no end of a target frees. */
+/* Frees what no end of a target frees, and finds out what lost news would have told. */
+#include <errno.h>
+
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "proc/process.h"
 #include "session/internal.h"
 
 /* How often the kernel's tables are swept. It takes about a millisecond. */
 #define SWEEP_NS 10000000000ULL
+/* After a search for processes whose news was lost, the next one waits so many times as long as the
+ * search has taken. While memtrace searches, more news may be lost. */
+#define REST 20
 
 static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
 {
@@ -26,4 +33,75 @@ void sweep__tables(struct session *s)
 		return;
 	s->sweep_next_ns = now + SWEEP_NS;
 	capture__sweep(s->capture, lives, s);
+}
+
+/* --- lost news of processes --- */
+
+/* Finds the targets whose ends are known from news only, and whose news was lost. Such a target may
+ * live, but run a program that does not fit the selection. */
+static void seek_ended(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		struct process_info now;
+		uint32_t process = 0;
+		int rc;
+
+		if (!t->uninvited || t->ended || t->exit_ns)
+			continue;
+		rc = capture__process_of(s->capture, t->info.pid, &process);
+		if (rc == -ENOENT || rc == -ESRCH || (!rc && process != t->process) ||
+		    process__read_stat(t->info.pid, &now) ||
+		    now.start_ticks != t->info.start_ticks || !process__lives(&now))
+			t->exit_ns = clock__now_ns(CLOCK_MONOTONIC);
+	}
+}
+
+/* Makes a target of the process if the kernel side traces it, but the news of its beginning was
+ * lost. It counts from now on: when it began is not known. */
+static int adopt(pid_t pid, void *ctx)
+{
+	struct abi_event event = {.kind = EVENT_FORK,
+				  .tgid = (uint32_t)pid,
+				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
+	struct session *s = ctx;
+	const struct target *t = targets__find(s, pid);
+
+	if ((t && !t->exit_ns) || capture__process_of(s->capture, pid, &event.process) ||
+	    targets__find_process(s, event.process))
+		return 0;
+	targets__begin(s, &event);
+	return 0;
+}
+
+/* Finds the processes whose first news was lost. Those that have ended meanwhile give back what the
+ * kernel side holds of them. The order matters: a process that owned a row before the search, and
+ * whose news has not come after it, is either found by the search or has ended. */
+static void seek_strangers(struct session *s)
+{
+	_cleanup_free_ uint32_t *processes = NULL;
+	size_t n;
+
+	if (capture__processes(s->capture, &processes, &n) || process__each(adopt, s))
+		return;
+	targets__take_events(s);
+	for (size_t i = 0; i < n; i++)
+		if (!targets__find_process(s, processes[i])) {
+			capture__drop_process(s->capture, processes[i]);
+			s->records_left = true;
+		}
+}
+
+void sweep__lost_news(struct session *s)
+{
+	uint64_t begin = clock__now_ns(CLOCK_MONOTONIC), end;
+
+	if (s->events_lost == s->events_lost_seen || begin < s->lost_next_ns)
+		return;
+	s->events_lost_seen = s->events_lost;
+	seek_ended(s);
+	if (s->selection)
+		seek_strangers(s);
+	end = clock__now_ns(CLOCK_MONOTONIC);
+	s->lost_next_ns = end + REST * (end - begin);
 }

@@ -501,6 +501,16 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	budget__welcome(s, t);
 }
 
+void targets__begin(struct session *s, const struct abi_event *event)
+{
+	if (active__is_paused(s, (pid_t)event->tgid)) {
+		capture__release_process(s->capture, (pid_t)event->tgid);
+		capture__drop_process(s->capture, event->process);
+	} else {
+		targets__welcome(s, event);
+	}
+}
+
 /* Notes the victim's size at this moment, as its last size. Its memory is about to be freed: sizes
  * read from now on would show this, not what the program did. */
 static void note_victim(struct session *s, const struct abi_event *event)
@@ -523,14 +533,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 	switch (event->kind) {
 	case EVENT_NEW:
 	case EVENT_FORK:
-		if (t)
-			break;
-		if (active__is_paused(s, (pid_t)event->tgid)) {
-			capture__release_process(s->capture, (pid_t)event->tgid);
-			capture__drop_process(s->capture, event->process);
-		} else {
-			targets__welcome(s, event);
-		}
+		if (!t)
+			targets__begin(s, event);
 		break;
 	case EVENT_EXEC:
 		if (!t)
@@ -559,6 +563,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 		 * still to be read. */
 		if (!t) { /* the news of its beginning was lost: gives its number back */
 			capture__drop_process(s->capture, event->process);
+			s->records_left = true;
 			break;
 		}
 		t->death = event->death;
@@ -572,6 +577,11 @@ static void on_event(void *ctx, const struct abi_event *event)
 		selection__judge(s, event);
 		break;
 	}
+}
+
+void targets__take_events(struct session *s)
+{
+	capture__events(s->capture, on_event, s, &s->events_lost);
 }
 
 void targets__read_size(struct target *t)
@@ -729,39 +739,21 @@ static bool is_unseen(struct session *s, const struct target *t)
 	return (s->what & WHAT_HEAP) && (waited(s, t) || was_late(s, t));
 }
 
-/* Finds the targets whose ends are known from news only, and whose news was lost. */
-static void seek_ended(struct session *s)
-{
-	for (size_t i = 0; i < s->n_targets; i++) {
-		struct target *t = s->targets[i];
-		struct process_info now;
-
-		if (!t->uninvited || t->ended || t->exit_ns)
-			continue;
-		if (process__read_stat(t->info.pid, &now) ||
-		    now.start_ticks != t->info.start_ticks || !process__lives(&now))
-			t->exit_ns = clock__now_ns(CLOCK_MONOTONIC);
-	}
-}
-
 void targets__take_news(struct session *s)
 {
-	uint64_t lost_before = s->events_lost;
-
 	/* News is handled in this order: new processes, their mappings, ended processes. News of
 	 * mappings is read before news of processes, and delivered after it. So the process of each
 	 * mapping is known by then. */
 	if (s->watch)
 		watch__read(s->watch);
-	capture__events(s->capture, on_event, s, &s->events_lost);
+	targets__take_events(s);
 	if (s->n_orphans) { /* these calls came first; by now, there is news of their processes */
-		capture__events(s->capture, on_event, s, &s->events_lost);
+		targets__take_events(s);
 		region_calls__find_parents(s);
 	}
 	if (s->watch)
 		watch__deliver(s->watch);
-	if (s->events_lost > lost_before)
-		seek_ended(s);
+	sweep__lost_news(s);
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i]->code_changed) {
 			s->targets[i]->code_changed = false;

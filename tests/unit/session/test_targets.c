@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Beginning and end of a run's targets, and the search of their files for allocators. The capture
- * is a fake: the linker replaces its functions with those below. Every process is the test itself,
- * because its mappings are real. */
+/* Beginning and end of a run's targets, and the search of their files for allocators. Every process
+ * is the test itself, because its mappings are real. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,165 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "session/internal.h"
-
-/* The answers of the fake kernel and the fake search for allocators, and counts of their calls. */
-static struct {
-	int found, attached; /* results of the next search, and of the next attempt to attach */
-	const char *unknown; /* the file whose malloc belongs to no known family */
-	bool brings_probes;  /* attaching adds probes */
-	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
-	struct abi_event events[4];
-	uint64_t samples, dropped, events_lost;
-} fake;
-
-int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
-			    enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
-			    struct allocators **ret, struct error *err);
-int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
-			    enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
-			    struct allocators **ret, struct error *err)
-{
-	(void)files, (void)maps, (void)extra, (void)n_extra, (void)err;
-	assert_int_equal(pid, getpid());
-	assert_int_equal(scope, ALLOC_ALL);
-	fake.n_finds++;
-	if (fake.found)
-		return fake.found;
-	*ret = calloc(1, sizeof(**ret));
-	assert_non_null(*ret);
-	if (fake.unknown)
-		strcpy((*ret)->unknown, fake.unknown);
-	return 0;
-}
-
-int __wrap_capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
-			   struct error *err);
-int __wrap_capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
-			   struct error *err)
-{
-	int rc = fake.attached;
-
-	(void)capture, (void)allocators, (void)pid, (void)err;
-	fake.n_attaches++;
-	fake.attached = 0; /* the next attempt succeeds */
-	fake.n_probes += fake.brings_probes;
-	return rc;
-}
-
-const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n);
-const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n)
-{
-	(void)capture;
-	*ret_n = fake.n_probes;
-	return NULL;
-}
-
-bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
-				 uint64_t *ret_since_ns);
-bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
-				 uint64_t *ret_since_ns)
-{
-	(void)capture, (void)file, (void)ret_since_ns;
-	return false;
-}
-
-int __wrap_capture__set_mappings(struct capture *capture, const struct binaries *binaries,
-				 uint32_t process, const struct maps *maps);
-int __wrap_capture__set_mappings(struct capture *capture, const struct binaries *binaries,
-				 uint32_t process, const struct maps *maps)
-{
-	(void)capture, (void)binaries, (void)process, (void)maps;
-	return 0;
-}
-
-void __wrap_capture__put_tables(struct capture *capture);
-void __wrap_capture__put_tables(struct capture *capture)
-{
-	(void)capture;
-}
-
-void __wrap_capture__forget_mappings(struct capture *capture, uint32_t process);
-void __wrap_capture__forget_mappings(struct capture *capture, uint32_t process)
-{
-	(void)capture, (void)process;
-	fake.n_forgotten++;
-}
-
-void __wrap_capture__drop_process(struct capture *capture, uint32_t process);
-void __wrap_capture__drop_process(struct capture *capture, uint32_t process)
-{
-	(void)capture, (void)process;
-	fake.n_dropped++;
-}
-
-int __wrap_capture__counters(struct capture *capture, uint32_t process,
-			     struct abi_process_cpu *ret);
-int __wrap_capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret)
-{
-	(void)capture, (void)process;
-	memset(ret, 0, sizeof(*ret));
-	ret->samples = fake.samples;
-	ret->lost[LOST_LIVE_FULL] = fake.dropped;
-	return 0;
-}
-
-int __wrap_capture__events(struct capture *capture,
-			   void (*fn)(void *ctx, const struct abi_event *event), void *ctx,
-			   uint64_t *ret_lost);
-int __wrap_capture__events(struct capture *capture,
-			   void (*fn)(void *ctx, const struct abi_event *event), void *ctx,
-			   uint64_t *ret_lost)
-{
-	(void)capture;
-	*ret_lost = fake.events_lost;
-	for (size_t i = 0; i < fake.n_events; i++)
-		fn(ctx, &fake.events[i]);
-	fake.n_events = 0;
-	return 0;
-}
-
-static void say(enum abi_event_kind kind, uint32_t process, uint32_t parent, uint64_t time_ns)
-{
-	fake.events[fake.n_events++] = (struct abi_event){.kind = kind,
-							  .process = process,
-							  .parent = parent,
-							  .tgid = (uint32_t)getpid(),
-							  .time_ns = time_ns};
-}
-
-static struct session *begin(void)
-{
-	struct session *s = calloc(1, sizeof(*s));
-
-	assert_non_null(s);
-	memset(&fake, 0, sizeof(fake));
-	s->everywhere = true;
-	s->what = WHAT_HEAP;
-	s->epoll_fd = s->timer_fd = -1;
-	assert_int_equal(binaries__new(&s->binaries), 0);
-	return s;
-}
-
-/* Reports a selected process as new. Its files are searched at once. */
-static struct target *meet(struct session *s, uint32_t process)
-{
-	say(EVENT_NEW, process, 0, 100);
-	targets__take_news(s);
-	return targets__find_process(s, process);
-}
-
-static void end(struct session *s)
-{
-	while (s->n_targets)
-		targets__remove(s, s->targets[0]);
-	for (size_t i = 0; i < s->n_attached; i++)
-		allocators__free(s->attached[i]);
-	free(s->attached);
-	free(s->targets);
-	binaries__free(s->binaries);
-	free(s);
-}
+#include "fake_capture.h"
 
 static const struct map_entry *first_file(const struct target *t)
 {
@@ -393,41 +234,6 @@ static void totals_outlive_targets(void **state)
 			targets__remove(s, t);
 	}
 	assert_int_equal(s->n_targets, 0);
-	end(s);
-}
-
-/* The ring of events was full for a moment. */
-static void lost_news_is_made_good(void **state)
-{
-	struct session *s = begin();
-	pid_t child;
-
-	(void)state;
-	say(EVENT_EXIT, 7, 0, 300); /* the news of its beginning was lost */
-	targets__take_news(s);
-	assert_int_equal(fake.n_dropped, 1);
-
-	meet(s, 1);
-	child = fork();
-	assert_true(child >= 0);
-	if (!child) {
-		pause();
-		_exit(0);
-	}
-	say(EVENT_NEW, 2, 0, 400);
-	fake.events[0].tgid = (uint32_t)child;
-	targets__take_news(s);
-	fake.events_lost = 1; /* not that of the child's end */
-	targets__take_news(s);
-	assert_int_equal(s->n_targets, 2);
-	kill(child, SIGKILL);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	targets__take_news(s);
-	assert_int_equal(s->n_targets, 2); /* nobody has said so */
-	fake.events_lost = 2;
-	targets__take_news(s);
-	assert_int_equal(s->n_targets, 1);
-	assert_non_null(targets__find_process(s, 1));
 	end(s);
 }
 
@@ -781,7 +587,6 @@ int main(void)
 		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
 		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
 		cmocka_unit_test(totals_outlive_targets),
-		cmocka_unit_test(lost_news_is_made_good),
 		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What becomes of processes whose news was lost, because the ring of events was full. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "fake_capture.h"
+
+static const struct session_selection everything = {.dynamic = true};
+
+/* The kernel side traces the process under this number. */
+static void trace(pid_t pid, uint32_t process)
+{
+	fake.traced[fake.n_traced].pid = pid;
+	fake.traced[fake.n_traced++].process = process;
+	fake.rows[fake.n_rows++] = process;
+}
+
+static void untrace(pid_t pid)
+{
+	for (size_t i = 0; i < fake.n_traced; i++)
+		if (fake.traced[i].pid == pid)
+			fake.traced[i] = fake.traced[--fake.n_traced];
+}
+
+static bool has_row(uint32_t process)
+{
+	for (size_t i = 0; i < fake.n_rows; i++)
+		if (fake.rows[i] == process)
+			return true;
+	return false;
+}
+
+static pid_t begin_child(void)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no child behind */
+		pause();
+		_exit(0);
+	}
+	return child;
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void lose_news(struct session *s)
+{
+	fake.events_lost++;
+	usleep(50000); /* a search costs less than a twentieth of the time */
+	targets__take_news(s);
+	usleep(50000);
+	targets__take_news(s);
+}
+
+/* The test itself and a child are targets. */
+static struct session *begin_with(pid_t child)
+{
+	struct session *s = begin();
+
+	s->selection = &everything;
+	trace(getpid(), 1);
+	meet(s, 1);
+	trace(child, 2);
+	say(EVENT_NEW, 2, 0, 400);
+	fake.events[0].tgid = (uint32_t)child;
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2);
+	return s;
+}
+
+static void a_lost_beginning_gives_the_number_back(void **state)
+{
+	struct session *s = begin();
+
+	(void)state;
+	trace(0, 7);
+	say(EVENT_EXIT, 7, 0, 300);
+	targets__take_news(s);
+	assert_false(has_row(7));
+	end(s);
+}
+
+static void a_lost_end_is_found(void **state)
+{
+	pid_t child = begin_child();
+	struct session *s = begin_with(child);
+
+	(void)state;
+	lose_news(s); /* not that of the child's end */
+	assert_int_equal(s->n_targets, 2);
+	end_child(child);
+	untrace(child);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2); /* nobody has said so */
+	lose_news(s);
+	assert_int_equal(s->n_targets, 1);
+	assert_non_null(targets__find_process(s, 1));
+	assert_false(has_row(2));
+	end(s);
+}
+
+/* It runs a program that does not fit, and the kernel side has ended tracing it. */
+static void a_lost_exec_ends_a_target(void **state)
+{
+	pid_t child = begin_child();
+	struct session *s = begin_with(child);
+
+	(void)state;
+	untrace(child);
+	lose_news(s);
+	assert_int_equal(s->n_targets, 1);
+	assert_false(has_row(2));
+	trace(child, 3); /* one more exec, whose news was lost, too */
+	lose_news(s);
+	assert_int_equal(s->n_targets, 2);
+	assert_int_equal(targets__find_process(s, 3)->info.pid, child);
+	end_child(child);
+	end(s);
+}
+
+/* The news of a process's beginning was lost. While the process lives, it becomes a target. */
+static void a_stranger_is_adopted(void **state)
+{
+	pid_t child = begin_child();
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	s->selection = &everything;
+	trace(child, 5);
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 0);
+	lose_news(s);
+	assert_int_equal(s->n_targets, 1);
+	t = targets__find_process(s, 5);
+	assert_non_null(t);
+	assert_int_equal(t->info.pid, child);
+	assert_true(t->uninvited && t->maps.n > 0 && t->start_ns > 0);
+	end_child(child);
+	end(s);
+}
+
+/* The news of its beginning was lost, and that of its end, too. Another process begins while
+ * memtrace searches: it has a row already, and its news is still to be read. */
+static void rows_of_unnoticed_processes_are_given_back(void **state)
+{
+	struct session *s = begin();
+
+	(void)state;
+	s->selection = &everything;
+	fake.rows[fake.n_rows++] = 5;
+	fake.rows[fake.n_rows++] = 6;
+	fake.late = (struct abi_event){
+		.kind = EVENT_NEW, .process = 6, .tgid = (uint32_t)getpid(), .time_ns = 100};
+	targets__take_news(s);
+	assert_true(has_row(5));
+	lose_news(s);
+	assert_false(has_row(5));
+	assert_true(has_row(6));
+	assert_non_null(targets__find_process(s, 6));
+	end(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lost_beginning_gives_the_number_back),
+		cmocka_unit_test(a_lost_end_is_found),
+		cmocka_unit_test(a_lost_exec_ends_a_target),
+		cmocka_unit_test(a_stranger_is_adopted),
+		cmocka_unit_test(rows_of_unnoticed_processes_are_given_back),
+	};
+
+	return cmocka_run_group_tests_name("sweep", tests, NULL, NULL);
+}
