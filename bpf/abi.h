@@ -682,6 +682,7 @@ struct abi_event {
 	__u32 death;	  /* EVENT_EXIT: cause of death, ABI_DEATH_... */
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
 	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory at time_ns; 0: not known */
+	__u64 cpu_ns;	  /* EVENT_NEW, EVENT_UNKNOWN: CPU time that it had used by then */
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
@@ -754,7 +755,7 @@ ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_borrower, 16);
 ABI_ASSERT(struct abi_process_cpu, 24 + 152 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
-ABI_ASSERT(struct abi_event, 88);
+ABI_ASSERT(struct abi_event, 96);
 ABI_ASSERT(struct abi_verdict, 24);
 ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_running, 48);

@@ -8,6 +8,12 @@
 
 #define SIGNAL_GROUP_EXIT 4 /* include/linux/sched/signal.h: all threads are about to end */
 
+/* Returns the CPU time of a task and of its process's threads that have ended. */
+static __always_inline __u64 cpu_ns(const struct task_struct *task)
+{
+	return task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
+}
+
 static __always_inline void tell(enum abi_event_kind kind, const struct abi_process *process,
 				 __u32 parent, struct task_struct *task,
 				 const struct abi_program *exe, __u64 now, bool by_thread,
@@ -27,6 +33,7 @@ static __always_inline void tell(enum abi_event_kind kind, const struct abi_proc
 	event->death = death;
 	event->time_ns = now;
 	event->anon_bytes = 0;
+	event->cpu_ns = cpu_ns(task);
 	event->exe = *exe;
 	bpf_probe_read_kernel(event->comm, sizeof(event->comm), task->comm);
 	bpf_ringbuf_submit(event, 0);
@@ -168,7 +175,7 @@ static __always_inline void end_borrower(struct task_struct *task)
 	if (!borrower)
 		return;
 	/* + 1: the scheduler may have noted no time at all if the borrower lived only briefly */
-	borrower->cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime + 1;
+	borrower->cpu_ns = cpu_ns(task) + 1;
 	borrower->ended = 1;
 	count(&borrowers_changes, 1);
 }

@@ -3,6 +3,7 @@
 machine."""
 import contextlib
 import glob
+import gzip
 import json
 import os
 import pwd
@@ -229,6 +230,35 @@ def processes_by_program_after_exec():
         names = [f"{directory}/run.{shells[1].pid}{nth}.collapsed" for nth in ("", "-2")]
         expect_equal([";keep" in open(name, encoding="utf-8").read() for name in names],
                      [False, True], "which file has the second program's stacks")
+
+
+def cpu_time_ns(path):
+    """The CPU time in a pprof profile's comments: a string of less than 128 bytes, which its length
+    precedes."""
+    with gzip.open(path) as file:
+        data = file.read()
+    at = data.index(b"cpu_time_ns: ")
+    return int(data[at:at + data[at - 1]].split()[1])
+
+
+@test(beside="wide")
+def processes_cpu_time_from_exec():
+    """What a shell used before it ran the selected program is not the program's CPU time."""
+    burn = 'i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exec "$@"'
+
+    with place() as directory:
+        program = shutil.copy(FAMILY, os.path.join(directory, "late_program"))
+        with Tracer("--comm", "late_program", "-f", "pprof", "-o", directory + "/run") as tracer:
+            process = start(["sh", "-c", burn, "sh", program, "leak", "100000", "1000", "50"])
+            wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program,
+                       "the shell runs the program")
+            time.sleep(1)
+            used = own_cpu_s(process.pid)
+            tracer.stop()
+            end(process)
+        told = cpu_time_ns(glob.glob(directory + "/run*.pb.gz")[0]) / 1e9
+    expect(used > 0.2, "the shell used too little CPU time to tell:", used)
+    expect(told < 0.1, "CPU time of the program:", told, "s, of the process:", used, "s")
 
 
 @test(beside="wide")

@@ -92,14 +92,14 @@ static int begin_selected(struct session *s, pid_t pid, struct error *err)
 				  .tgid = (uint32_t)pid,
 				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	int rc = capture__add_process(s->capture, pid, &event.process, err);
-	struct target *t;
+	uint64_t cpu;
 
 	if (rc)
 		return rc;
+	/* what it used before it was traced again is not this tracing's */
+	if (!process__cpu_time_ns(pid, &cpu))
+		event.cpu_ns = cpu;
 	targets__welcome(s, &event);
-	t = targets__find_process(s, event.process);
-	if (t) /* what it used before it was traced again is not this tracing's */
-		process__cpu_time_ns(pid, &t->cpu_start_ns);
 	return 0;
 }
 

@@ -51,13 +51,14 @@ static bool fits(const struct session_selection *selection, const struct process
 
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
  * judged_ns: when the process executed a program that was not judged yet; 0: it was found by a
- * scan. Such an exec ends a target, so one with the same pid may have ended just now. If the news
- * of its end was lost, it ends here: the kernel side would refuse a process that it traces. */
-static void take_in(struct session *s, pid_t pid, uint64_t judged_ns)
+ * scan. cpu_ns: the CPU time that it had used by then. Such an exec ends a target, so one with the
+ * same pid may have ended just now. If the news of its end was lost, it ends here: the kernel side
+ * would refuse a process that it traces. */
+static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t cpu_ns)
 {
-	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = judged_ns};
+	struct abi_event event = {
+		.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = judged_ns, .cpu_ns = cpu_ns};
 	struct target *t = targets__find(s, pid);
-	bool again = t;
 
 	if ((t && !t->exit_ns && !judged_ns) || active__is_paused(s, pid) ||
 	    capture__add_process(s->capture, pid, &event.process, NULL))
@@ -65,9 +66,6 @@ static void take_in(struct session *s, pid_t pid, uint64_t judged_ns)
 	if (t && !t->exit_ns)
 		t->exit_ns = judged_ns;
 	targets__welcome(s, &event);
-	t = targets__find_process(s, event.process);
-	if (t && again) /* what the program before has used is not this target's */
-		process__cpu_time_ns(pid, &t->cpu_start_ns);
 }
 
 static int scan_one(pid_t pid, void *ctx)
@@ -79,7 +77,7 @@ static int scan_one(pid_t pid, void *ctx)
 	    info.parent == getpid() || /* one of memtrace's own helpers */
 	    !fits(s->selection, &info))
 		return 0;
-	take_in(s, pid, 0);
+	take_in(s, pid, 0, 0);
 	return 0;
 }
 
@@ -90,7 +88,7 @@ static int scan_child(pid_t pid, void *ctx)
 
 	if (!session__check_pid(pid, NULL) && !process__read(pid, &info) &&
 	    targets__find(s, info.parent))
-		take_in(s, pid, 0);
+		take_in(s, pid, 0, 0);
 	return 0;
 }
 
@@ -145,5 +143,5 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	if (still_runs((pid_t)event->tgid, &event->exe))
 		capture__judge_program(s->capture, &event->exe, wanted);
 	if (wanted)
-		take_in(s, (pid_t)event->tgid, event->time_ns);
+		take_in(s, (pid_t)event->tgid, event->time_ns, event->cpu_ns);
 }

@@ -66,10 +66,13 @@ static int adopt(pid_t pid, void *ctx)
 				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	struct session *s = ctx;
 	const struct target *t = targets__find(s, pid);
+	uint64_t cpu;
 
 	if ((t && !t->exit_ns) || capture__process_of(s->capture, pid, &event.process) ||
 	    targets__find_process(s, event.process))
 		return 0;
+	if (!process__cpu_time_ns(pid, &cpu))
+		event.cpu_ns = cpu;
 	targets__begin(s, &event);
 	return 0;
 }

@@ -484,6 +484,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	}
 	t->process = event->process;
 	t->uninvited = true;
+	t->cpu_start_ns = event->cpu_ns;
 	t->start_ns = event->time_ns;
 	t->start_unix_ns = event->time_ns ? wall_clock_ns(event->time_ns) : 0;
 	if (event->kind == EVENT_NEW)

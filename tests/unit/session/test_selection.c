@@ -47,6 +47,8 @@ void __wrap_targets__welcome(struct session *session, const struct abi_event *ev
 	assert_non_null(t);
 	t->process = event->process;
 	t->info.pid = (pid_t)event->tgid;
+	t->start_ns = event->time_ns;
+	t->cpu_start_ns = event->cpu_ns;
 }
 
 static struct session *session_of(const struct session_selection *selection)
@@ -138,6 +140,23 @@ static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 	end(s);
 }
 
+/* The target begins with the exec that was judged, however late this was. */
+static void a_judged_target_begins_with_its_exec(void **state)
+{
+	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
+	struct session *s = session_of(&selection);
+	struct abi_event event = exec_of_this();
+
+	(void)state;
+	event.time_ns = 500;
+	event.cpu_ns = 60;
+	selection__judge(s, &event);
+	assert_int_equal(s->n_targets, 1);
+	assert_int_equal(s->targets[0]->start_ns, 500);
+	assert_int_equal(s->targets[0]->cpu_start_ns, 60);
+	end(s);
+}
+
 static void comms_are_as_long_as_the_kernels(void **state)
 {
 	static const char *const names[] = {"a-name-of-20-letters"};
@@ -157,6 +176,7 @@ int main(void)
 		cmocka_unit_test(a_program_is_judged_by_its_path),
 		cmocka_unit_test(a_target_that_an_exec_ended_is_judged_again),
 		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
+		cmocka_unit_test(a_judged_target_begins_with_its_exec),
 		cmocka_unit_test(comms_are_as_long_as_the_kernels),
 	};
 

@@ -194,6 +194,22 @@ static void a_child_has_its_own_mappings_if_they_can_be_read(void **state)
 	end(s);
 }
 
+/* What the process used before the exec that made it a target is not the target's. */
+static void cpu_time_counts_from_the_start(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	say(EVENT_NEW, 1, 0, 100);
+	fake.events[0].cpu_ns = 60000000000;
+	targets__take_news(s);
+	t = targets__find_process(s, 1);
+	t->cpu_now_ns = 61000000000;
+	assert_int_equal(target__cpu_used_ns(t), 1000000000);
+	end(s);
+}
+
 static void the_wall_clock_is_noted_with_the_start(void **state)
 {
 	struct session *s = begin();
@@ -585,6 +601,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
+		cmocka_unit_test(cpu_time_counts_from_the_start),
 		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
 		cmocka_unit_test(totals_outlive_targets),
 		cmocka_unit_test(who_has_ended_has_no_windows),
