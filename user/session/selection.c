@@ -136,8 +136,11 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	struct process_info info;
 	bool wanted;
 
-	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
+	if (process__read((pid_t)event->tgid, &info) || !info.exe[0]) {
+		/* most likely it has ended: nobody can tell any more whether it was wanted */
+		s->unseen++;
 		return;
+	}
 	wanted = !fnmatch(s->selection->exe, info.exe, 0);
 	/* After another exec, info.exe is not the path of the file that was asked about. */
 	if (still_runs((pid_t)event->tgid, &event->exe))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -157,6 +158,27 @@ static void a_judged_target_begins_with_its_exec(void **state)
 	end(s);
 }
 
+/* A process that has ended before it was judged may have been of the wanted program. */
+static void who_ended_unjudged_is_counted(void **state)
+{
+	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
+	struct session *s = session_of(&selection);
+	struct abi_event event = exec_of_this();
+	pid_t gone = fork();
+
+	(void)state;
+	if (!gone)
+		_exit(0);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	selection__judge(s, &event);
+	assert_int_equal(s->unseen, 0);
+	event.tgid = (uint32_t)gone;
+	selection__judge(s, &event);
+	assert_int_equal(s->unseen, 1);
+	assert_int_equal(s->n_targets, 1);
+	end(s);
+}
+
 static void comms_are_as_long_as_the_kernels(void **state)
 {
 	static const char *const names[] = {"a-name-of-20-letters"};
@@ -177,6 +199,7 @@ int main(void)
 		cmocka_unit_test(a_target_that_an_exec_ended_is_judged_again),
 		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
 		cmocka_unit_test(a_judged_target_begins_with_its_exec),
+		cmocka_unit_test(who_ended_unjudged_is_counted),
 		cmocka_unit_test(comms_are_as_long_as_the_kernels),
 	};
 
