@@ -195,17 +195,17 @@ static double of_inactive(const struct group *g)
 
 static double of_live(const struct group *g)
 {
-	return g->live.bytes;
+	return g->n ? g->live.bytes : NAN;
 }
 
 static double of_live_low(const struct group *g)
 {
-	return estimate__interval(&g->live).low;
+	return g->n ? estimate__interval(&g->live).low : NAN;
 }
 
 static double of_live_high(const struct group *g)
 {
-	return estimate__interval(&g->live).high;
+	return g->n ? estimate__interval(&g->live).high : NAN;
 }
 
 static double of_growth(const struct group *g)
@@ -535,8 +535,7 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 		for (size_t i = 0; i < n_groups; i++) {
 			double value = figures[f].of(&groups[i]);
 
-			/* a group without traced processes has no figures */
-			if (isfinite(value) && (groups[i].n || figures[f].of == of_inactive))
+			if (isfinite(value))
 				sample(to, figures[f].name, &groups[i], value);
 		}
 	}
