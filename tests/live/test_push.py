@@ -280,7 +280,9 @@ def push_options_are_checked():
                 ((*here, paths["empty"]), 1, "one bearer token"),
                 ((*here, paths["long"]), 1, "cannot read"),
                 (5 * ("--push-otlp", "http://h"), 2, "more than 4"),
-                (("--push-otlp", "http://h", *(17 * ("--label", "a=b"))), 2, "more than 16")):
+                (("--push-otlp", "http://h", *(f"--label=a{i}=b" for i in range(17))), 2,
+                 "more than 16"),
+                (("--push-otlp", "http://h", "--label", "a=b", "--label", "a=c"), 2, "twice")):
             result = memtrace("agent", "-p", os.getpid(), *args)
             expect_equal(result.status, status, result)
             expect_words(result.err, words)
