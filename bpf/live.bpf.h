@@ -101,7 +101,7 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi
 
 		if (class < ABI_AGES)
 			count(&site->ended_objects_q16[class], weight);
-		note_transfer(cpu, process, block->tid, tid, weight, bytes);
+		note_transfer(cpu, process->id, block->tid, tid, weight, bytes);
 		if (tid != block->tid)
 			note_thread(cpu, process->id, tid);
 	}
@@ -271,7 +271,7 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 	count(&cpu->alloc_bytes, bytes);
 	count(&cpu->samples, 1);
 	note_high(site);
-	note_transfer(cpu, process, block->tid, 0, weight, bytes);
+	note_transfer(cpu, process->id, block->tid, 0, weight, bytes);
 	if (machine)
 		count(&machine->samples, 1);
 	if (block->birth == BIRTH_GROWN && block->birth_ns >= process->window_ns) {

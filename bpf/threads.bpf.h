@@ -20,18 +20,13 @@ static __always_inline void note_thread(struct abi_process_cpu *cpu, __u32 proce
 		lose(cpu, LOST_THREADS_FULL);
 }
 
-/* Counts a sampled block's birth (freer is 0) or end for the pair of owner and freer. Not in
- * windows, which see few of the frees: no profile of them shows pairs. */
-static __always_inline void note_transfer(struct abi_process_cpu *cpu,
-					  const struct abi_process *process, __u32 owner,
+/* Counts a sampled block's birth (freer is 0) or end for the pair of owner and freer. */
+static __always_inline void note_transfer(struct abi_process_cpu *cpu, __u32 process, __u32 owner,
 					  __u32 freer, __u64 weight, __u64 bytes)
 {
-	struct abi_transfer_key key = {.process = process->id, .owner = owner, .freer = freer};
-	struct abi_transfer *found;
+	struct abi_transfer_key key = {.process = process, .owner = owner, .freer = freer};
+	struct abi_transfer *found = bpf_map_lookup_elem(&transfers, &key);
 
-	if (process->watch)
-		return;
-	found = bpf_map_lookup_elem(&transfers, &key);
 	if (!found) {
 		long err = bpf_map_update_elem(&transfers, &key, &no_transfer, BPF_NOEXIST);
 
