@@ -23,8 +23,8 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a file in memory. */
 	FEED_PROFILE = 1,
-	/* A round is over. If it is complete, FEED_PROFILE, FEED_SAME or FEED_INACTIVE was sent for
-	 * each process. */
+	/* A round is over. If it is complete, FEED_PROFILE, FEED_SAME, FEED_INACTIVE or
+	 * FEED_LEFT_OUT was sent for each process. */
 	FEED_ROUND,
 	FEED_ASK,	 /* from the server: it wants a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
@@ -33,6 +33,7 @@ enum feed_kind {
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced */
 	FEED_ACTIVATE,	 /* from the server: the process pid is to be traced again */
 	FEED_FAVOUR,	 /* from the server: the process pid grows, and is to have more windows */
+	FEED_LEFT_OUT,	 /* a process lives, but its profile was dropped */
 };
 
 /* The text of FEED_PUSH consists of lines. "pyroscope URL", "pyroscope-rpc URL" or "otlp URL" names
@@ -50,7 +51,7 @@ struct feed_message {
 	 * still right */
 	uint64_t taken_ns;
 	/* FEED_ROUND: 1: every process that lives was named in this round; 0: the round failed, or
-	 * messages were dropped, so a process that was not named may live */
+	 * a message could not be sent at all, so a process that was not named may live */
 	uint32_t complete;
 	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
 				* slow */

@@ -18,8 +18,10 @@ static void drop_first(struct outbox *o)
 
 	o->first = letter->next;
 	o->n--;
-	if (letter->memory >= 0)
+	if (letter->memory >= 0) {
 		close(letter->memory);
+		o->n_files--;
+	}
 	free(letter);
 }
 
@@ -39,7 +41,7 @@ static int keep(struct outbox *o, const struct feed_message *message, int memory
 {
 	struct letter *letter;
 
-	if (o->n == OUTBOX_MESSAGES)
+	if (o->n == OUTBOX_MESSAGES || (memory >= 0 && o->n_files == OUTBOX_FILES))
 		return -EAGAIN;
 	letter = malloc(sizeof(*letter));
 	if (!letter)
@@ -53,6 +55,7 @@ static int keep(struct outbox *o, const struct feed_message *message, int memory
 			free(letter);
 			return rc;
 		}
+		o->n_files++;
 	}
 	*(o->n ? &o->last->next : &o->first) = letter;
 	o->last = letter;

@@ -10,11 +10,14 @@
 #include "agent/feed.h"
 
 #define OUTBOX_MESSAGES 8192 /* at most so many messages wait: one for each process, and more */
+/* At most so many of them have a file in memory: each takes a descriptor. Three quarters of all
+ * descriptors are for the targets' files (elf/binary.h). */
+#define OUTBOX_FILES 512
 
 /* {}: no message waits. */
 struct outbox {
 	struct letter *first, *last; /* in the order in which they are to be sent; owned */
-	size_t n;
+	size_t n, n_files;
 };
 
 /* Sends a message. If others wait, or the socket has no room, the message waits, too. memory: as in

@@ -257,6 +257,12 @@ static int tell(struct server *s, const struct feed_message *message, int memory
 	return rc;
 }
 
+/* Sends a message that says only that a process lives. */
+static void say_alive(struct server *s, const struct feed_message *message)
+{
+	s->any_unnamed |= tell(s, message, -1) != 0;
+}
+
 int server__send_profile(struct server *s, const struct profile *profile, uint64_t taken_ns)
 {
 	struct feed_message message = {
@@ -270,7 +276,11 @@ int server__send_profile(struct server *s, const struct profile *profile, uint64
 	rc = packet__of_profile(profile, &memory);
 	if (rc)
 		return rc;
-	s->n_dropped += tell(s, &message, memory) != 0;
+	if (!tell(s, &message, memory))
+		return 0;
+	s->n_dropped++;
+	message.kind = FEED_LEFT_OUT;
+	say_alive(s, &message);
 	return 0;
 }
 
@@ -279,8 +289,8 @@ int server__send_same(struct server *s, pid_t pid)
 	struct feed_message message = {
 		.kind = FEED_SAME, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
 
-	if (s->feed >= 0 && tell(s, &message, -1))
-		s->n_dropped++;
+	if (s->feed >= 0)
+		say_alive(s, &message);
 	return 0;
 }
 
@@ -290,8 +300,8 @@ int server__send_inactive(struct server *s, pid_t pid, const char *why)
 		.kind = FEED_INACTIVE, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
 
 	snprintf(message.why, sizeof(message.why), "%s", why);
-	if (s->feed >= 0 && tell(s, &message, -1))
-		s->n_dropped++;
+	if (s->feed >= 0)
+		say_alive(s, &message);
 	return 0;
 }
 
@@ -305,8 +315,8 @@ void server__end_round(struct server *s, const struct feed_message *round)
 	message.kind = FEED_ROUND;
 	message.taken_ns = clock__now_ns(CLOCK_REALTIME);
 	message.n_dropped = s->n_dropped;
-	message.complete &= s->n_dropped == s->n_dropped_before;
-	s->n_dropped_before = s->n_dropped;
+	message.complete &= !s->any_unnamed;
+	s->any_unnamed = false;
 	if (!getrusage(RUSAGE_SELF, &usage)) {
 		message.cpu_ns =
 			1000ull * (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +

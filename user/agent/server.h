@@ -56,7 +56,7 @@ struct server {
 	 * read everything */
 	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
-	uint64_t n_dropped_before; /* n_dropped at the end of the last round */
+	bool any_unnamed; /* a process could not be named since the end of the last round */
 };
 
 /* Makes the server listen on this address, too (agent/listen.h). The caller keeps address until

@@ -49,10 +49,12 @@ static void take_profile(struct site *site, const struct feed_message *message, 
 	size_t size;
 	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
 
-	if (bytes)
+	if (bytes) {
 		store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
-	else
+	} else {
 		site->store.n_unreadable++;
+		store__miss(&site->store, message->pid);
+	}
 }
 
 /* Takes the list of receivers, which the tracer sends once, at the start. */
@@ -106,6 +108,8 @@ bool site__take_feed(struct site *site, int fd)
 			take_profile(site, &message, memory);
 		else if (message.kind == FEED_SAME)
 			store__hold(&site->store, message.pid, message.taken_ns);
+		else if (message.kind == FEED_LEFT_OUT)
+			store__miss(&site->store, message.pid);
 		else if (message.kind == FEED_INACTIVE)
 			store__leave(&site->store, message.pid, message.why);
 		else if (message.kind == FEED_PUSH)

@@ -518,14 +518,22 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	profile__free(before);
 	return 0;
 refused:
-	if (p) { /* the process is known: its older profiles are kept, but are outdated */
-		p->round = s->rounds;
-		p->outdated = true;
-	}
+	store__miss(s, pid);
 	profile__free(profile);
 	free(moment.held);
 	free(file);
 	return rc;
+}
+
+void store__miss(struct store *s, pid_t pid)
+{
+	struct process *p = store__find(s, pid);
+
+	if (!p)
+		return;
+	p->round = s->rounds;
+	p->ended = false;
+	p->outdated = true;
 }
 
 void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)

@@ -150,6 +150,10 @@ int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, si
  * the store only notes that the process exists. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
+/* Notes that the process lives, but that its profile was lost on the way. What the store has of it
+ * stays, and is outdated. */
+void store__miss(struct store *store, pid_t pid);
+
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
 void store__leave(struct store *store, pid_t pid, const char *why);
 

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -108,16 +109,21 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
 			 0);
 }
 
-/* A message comes from the tracer. */
-static void tell(const struct feed_message *message)
+/* A message comes from the tracer. memory: a file that comes with it; -1: none. */
+static void tell_with(const struct feed_message *message, int memory)
 {
 	int pair[2];
 
 	assert_int_equal(feed__pair(pair), 0);
-	assert_int_equal(feed__send(pair[0], message, -1), 0);
+	assert_int_equal(feed__send(pair[0], message, memory), 0);
 	assert_true(site__take_feed(&site, pair[1]));
 	close(pair[0]);
 	close(pair[1]);
+}
+
+static void tell(const struct feed_message *message)
+{
+	tell_with(message, -1);
 }
 
 /* The tracer ends a round. pid: the process that has more windows from step `from` on, for 40
@@ -984,9 +990,35 @@ static void an_incomplete_round_ends_nobody(void **state)
 	assert_true(store__find(&site.store, 8)->ended);
 }
 
+/* Its profile was lost on the way, or could not be read. */
+static void who_is_left_out_lives(void **state)
+{
+	const struct feed_message left_out = {.kind = FEED_LEFT_OUT, .pid = 7};
+	int empty = memfd_create("empty", MFD_CLOEXEC);
+
+	(void)state;
+	come(7, "leaky", START_NS, 9);
+	come(8, "other", START_NS, 9);
+	end_round(0, 0, 0);
+	tell(&left_out);
+	tell_with(&(struct feed_message){.kind = FEED_PROFILE, .pid = 8}, empty);
+	end_round(0, 0, 0);
+	for (int pid = 7; pid <= 8; pid++) {
+		assert_false(store__find(&site.store, pid)->ended);
+		assert_true(store__find(&site.store, pid)->outdated);
+	}
+	assert_int_equal(site.store.n_unreadable, 1);
+	tell(&left_out);
+	end_round(0, 0, 0);
+	assert_false(store__find(&site.store, 7)->ended);
+	assert_true(store__find(&site.store, 8)->ended);
+	close(empty);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(who_is_left_out_lives, begin, end),
 		cmocka_unit_test_setup_teardown(snapshots_are_kept_within_bounds, begin, end),
 		cmocka_unit_test_setup_teardown(a_profile_that_holds_is_of_now, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_counted, begin, end),
