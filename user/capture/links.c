@@ -163,12 +163,17 @@ size_t capture__pausing(struct capture *c, pid_t pid)
 	return n;
 }
 
-void capture__detach(struct capture *c)
+static void await_closings(struct capture *c)
 {
-	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
 	for (size_t i = 0; i < c->n_closings; i++)
 		shield__end_close(c->closings[i].closer, true);
 	c->n_closings = 0;
+}
+
+void capture__detach(struct capture *c)
+{
+	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
+	await_closings(c);
 }
 
 /* --- the keeper --- */
@@ -200,5 +205,8 @@ void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
 	capture__pause(c, 0); /* notes that the probes are out */
+	/* A closer that works in turn still has slots on its list that the keeper has emptied. It
+	 * must not find a new probe there. */
+	await_closings(c);
 	keeper__resume(c->keeper);
 }
