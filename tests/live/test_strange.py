@@ -418,6 +418,9 @@ def check_patched_everywhere(ends):
             expect_equal(target.quit(), 0, "status of the target")
             wait_until(lambda: changed_text(other.pid), "the other's probes are there")
             other.go()
+            with Target("churn", "--pairs", "1000") as later:
+                later.go()
+                later.quit()
         result = tracer.stop()
         expect_words(result.err,
                      rf"malloc of .* cannot be probed: pid {target.pid} \(patched\) has patched")
@@ -425,6 +428,9 @@ def check_patched_everywhere(ends):
         expect_words(profile["refused"], f"pid {target.pid}")
         if ends:
             expect(profile["alloc_calls"] >= 1000, "calls:", profile["alloc_calls"])
+            profile = by_pid(result.out)[later.pid]
+            expect(profile["alloc_calls"] >= 1000, "later calls:", profile["alloc_calls"])
+            expect("refused" not in profile, "still refused:", profile.get("refused"))
         else:
             expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
             expect_equal(target.go(), OWN, "calls after")

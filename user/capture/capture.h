@@ -177,9 +177,9 @@ struct capture_refusal {
 	uint64_t vaddr;	    /* the function's; 0: a ret instruction's, or capture__refuse() */
 	/* the whole allocator is not traced; else only this function is not traced */
 	bool whole;
-	/* it does not hold any more: the file was released (its inode number may belong to another
-	 * file now), or capture__allow() was called */
-	bool gone;
+	/* CLOCK_MONOTONIC; 0: it holds. Since then it does not hold any more: the file was released
+	 * (its inode number may belong to another file now), or capture__allow() was called */
+	uint64_t gone_ns;
 	char text[640]; /* for people: function, reason, consequence */
 };
 /* All refusals of the run, in order of time; each stands there once. The capture owns them. They

@@ -215,15 +215,16 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	for (size_t i = 0; i < c->n_refusals; i++) {
 		const struct capture_refusal *r = &c->refusals[i];
 
-		if (!r->gone && (!r->pid || r->pid == pid) && file_id__equal(&r->file, &a->file) &&
-		    r->family == a->family && (point ? r->vaddr == point->func.vaddr : r->whole))
+		if (!r->gone_ns && (!r->pid || r->pid == pid) &&
+		    file_id__equal(&r->file, &a->file) && r->family == a->family &&
+		    (point ? r->vaddr == point->func.vaddr : r->whole))
 			return r;
 	}
 	return NULL;
 }
 
-/* Notes a refusal. One that does not hold any more may come back with the same words, for example
- * if a program is started again each day. It then holds again. Returns NULL if there is no
+/* Notes a refusal. One that does not hold any more may come back, for example if a program is
+ * started again each day. It then holds again, with the new words. Returns NULL if there is no
  * memory. */
 static const struct capture_refusal *add_refusal(struct capture *c,
 						 const struct capture_refusal *fresh)
@@ -231,10 +232,10 @@ static const struct capture_refusal *add_refusal(struct capture *c,
 	for (size_t i = 0; i < c->n_refusals; i++) {
 		struct capture_refusal *r = &c->refusals[i];
 
-		if (r->gone && r->pid == fresh->pid && file_id__equal(&r->file, &fresh->file) &&
+		if (r->gone_ns && r->pid == fresh->pid && file_id__equal(&r->file, &fresh->file) &&
 		    r->family == fresh->family && r->vaddr == fresh->vaddr &&
-		    r->whole == fresh->whole && !strcmp(r->text, fresh->text)) {
-			r->gone = false;
+		    r->whole == fresh->whole) {
+			*r = *fresh;
 			return r;
 		}
 	}
@@ -242,6 +243,12 @@ static const struct capture_refusal *add_refusal(struct capture *c,
 		return NULL;
 	c->refusals[c->n_refusals] = *fresh;
 	return &c->refusals[c->n_refusals++];
+}
+
+static void end_refusal(struct capture_refusal *r)
+{
+	if (!r->gone_ns)
+		r->gone_ns = clock__now_ns(CLOCK_MONOTONIC);
 }
 
 /* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
@@ -283,8 +290,8 @@ void capture__allow(struct capture *c, const struct file_id *file, const char *f
 	for (size_t i = 0; i < c->n_refusals; i++) {
 		struct capture_refusal *r = &c->refusals[i];
 
-		r->gone |= !r->pid && r->whole && r->family == family &&
-			   file_id__equal(&r->file, file);
+		if (!r->pid && r->whole && r->family == family && file_id__equal(&r->file, file))
+			end_refusal(r);
 	}
 }
 
@@ -701,7 +708,8 @@ void capture__release(struct capture *c, const struct file_id *file)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < c->n_refusals; i++)
-		c->refusals[i].gone |= file_id__equal(&c->refusals[i].file, file);
+		if (file_id__equal(&c->refusals[i].file, file))
+			end_refusal(&c->refusals[i]);
 	for (uint32_t i = 0; i < c->n_objects; i++) {
 		struct known_object *o = &c->objects[i];
 

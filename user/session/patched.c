@@ -86,7 +86,9 @@ static int look_at_other(pid_t pid, void *ctx)
 void patched__look_everywhere(struct session *s, struct allocators *allocators)
 {
 	struct look look = {s, allocators};
-	bool new = false;
+	/* The file of an allocator whose refusal was lifted may have another allocator with
+	 * probes. */
+	bool new = s->any_lifted;
 
 	for (size_t i = allocators->n_attached; i < allocators->n; i++)
 		new = new || !capture__probes_file(s->capture, &allocators->list[i]->file, NULL);
@@ -118,12 +120,22 @@ static bool lives(const struct patcher *p)
 	return !process__read_stat(p->pid, &info) && info.start_ticks == p->start_ticks;
 }
 
+/* Has one of n patchers patched the same allocator? */
+static bool any_of(const struct patcher *patchers, size_t n, const struct patcher *p)
+{
+	for (size_t i = 0; i < n; i++)
+		if (patchers[i].family == p->family && file_id__equal(&patchers[i].file, &p->file))
+			return true;
+	return false;
+}
+
 /* The next check of the targets' new files places the probes, after a look at all processes. */
 static void lift(struct session *s, const struct patcher *p)
 {
 	unsigned char *mark = binaries__mark(s->binaries, &p->file);
 
 	capture__allow(s->capture, &p->file, p->family);
+	s->any_lifted = true;
 	if (mark && *mark == FILE_REFUSED)
 		*mark = FILE_NEW;
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -133,17 +145,23 @@ static void lift(struct session *s, const struct patcher *p)
 void patched__lift(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
-	size_t kept = 0;
+	size_t n = 0; /* number of those that live; they come first */
 
 	if (!s->n_patchers || now < s->patchers_next_ns || s->stopped)
 		return;
 	s->patchers_next_ns = now + LIFT_EVERY_NS;
-	for (size_t i = 0; i < s->n_patchers; i++)
-		if (lives(&s->patchers[i]))
-			s->patchers[kept++] = s->patchers[i];
-		else
+	for (size_t i = 0; i < s->n_patchers; i++) {
+		struct patcher p = s->patchers[i];
+
+		if (!lives(&p))
+			continue;
+		s->patchers[i] = s->patchers[n];
+		s->patchers[n++] = p;
+	}
+	for (size_t i = n; i < s->n_patchers; i++)
+		if (!any_of(s->patchers, n, &s->patchers[i]))
 			lift(s, &s->patchers[i]);
-	s->n_patchers = kept;
+	s->n_patchers = n;
 }
 
 void patched__look_again(struct session *s, struct target *t)

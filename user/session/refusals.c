@@ -17,6 +17,12 @@ static bool maps_code_of(const struct target *t, const struct file_id *file)
 	return false;
 }
 
+/* Did the refusal hold no more when the target began? */
+static bool was_over(const struct target *t, const struct capture_refusal *refusal)
+{
+	return refusal->gone_ns && refusal->gone_ns < (t->begun_by_exec_ns ?: t->start_ns);
+}
+
 static int add_reason(struct profile *p, const char *text)
 {
 	char *joined;
@@ -41,6 +47,7 @@ int refusals__add(const struct build *b, struct profile *p)
 	refusals = capture__refusals(b->capture, &n);
 	for (size_t i = 0; i < n && !rc; i++) {
 		if ((refusals[i].pid && refusals[i].pid != b->target->info.pid) ||
+		    was_over(b->target, &refusals[i]) ||
 		    !maps_code_of(b->target, &refusals[i].file))
 			continue;
 		*(refusals[i].whole ? &whole : &functions) += 1;
