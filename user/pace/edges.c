@@ -263,6 +263,13 @@ uint64_t pace__due_ns(const struct paced *p)
 	return p->settling ? pace__earlier(p->start_ns, p->windows.next_ns) : p->windows.next_ns;
 }
 
+double pace__least(struct scheduler *sc)
+{
+	bool rests = pace__now_ns(sc) < sc->fine_after_ns;
+
+	return rests || !(sc->limits.least_thinned > 0) ? 1 : sc->limits.least_thinned;
+}
+
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	enum windows_action action;
@@ -274,6 +281,7 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	/* while a turn may have to make room for another turn, its interval stays */
 	p->windows.thinning.most =
 		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
+	p->windows.thinning.least = pace__least(sc);
 	action = windows__step(&p->windows, now, cost, cpu);
 	/* in continuous tracing, samples may be farther apart than in a window */
 	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now))

@@ -9,8 +9,9 @@
 
 #define MS 1000000ULL
 
-#define CLOSED_LOOK_NS (10 * MS)  /* how often to ask whether a window's probes are out */
-#define TICK_NS	       (100 * MS) /* how often costs and turns are checked */
+#define CLOSED_LOOK_NS (10 * MS)   /* how often to ask whether a window's probes are out */
+#define TICK_NS	       (100 * MS)  /* how often costs and turns are checked */
+#define IN_VAIN_NS     (2000 * MS) /* a process that could not be probed is left alone for so long */
 
 static inline uint64_t pace__now_ns(struct scheduler *sc)
 {
@@ -67,6 +68,8 @@ void pace__end_close(struct scheduler *sc, struct paced *p);
 /* Ends all windows whose probes are out by now, and harvests them together. */
 void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
+/* Returns the smallest factor of sampling intervals that is allowed now. */
+double pace__least(struct scheduler *sc);
 /* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
 /* Returns when pace__step() or another step is due for the process's window. */

@@ -38,7 +38,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 	case WINDOWS_OPEN:
 		if (pace__open_window(sc, p)) { /* opening is tried again */
 			p->failed++;
-			p->windows.next_ns = now + TICK_NS;
+			p->windows.next_ns = pace__now_ns(sc) + IN_VAIN_NS;
 		}
 		break;
 	case WINDOWS_CLOSE:

@@ -23,7 +23,6 @@
  * elapsed time: before it delays anything, the kernel waits for a grace period of RCU, which takes
  * more than a second if RCU's own threads wait for a CPU. */
 #define REST	       4
-#define IN_VAIN_NS     (2000 * MS) /* no turn for a process that could not be probed */
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
 /* If samples closer than asked for cost the host too much, they are not tried again for this
@@ -243,15 +242,13 @@ static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
 	bool over = false, was_busy = sc->was_busy;
-	double least;
 
 	pace__book(sc);
 	sc->was_busy = host__is_busy(&sc->host);
-	least = pace__now_ns(sc) < sc->fine_after_ns ? 1 : sc->limits.least_thinned;
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 
-		p->windows.thinning.least = least > 0 ? least : 1;
+		p->windows.thinning.least = pace__least(sc);
 		if (paced__is_kept(p) && (sc->was_busy || p->windows.thinning.factor > 1))
 			over |= is_too_dear(sc, p);
 	}
