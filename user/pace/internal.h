@@ -11,7 +11,7 @@
 
 #define CLOSED_LOOK_NS (10 * MS)   /* how often to ask whether a window's probes are out */
 #define TICK_NS	       (100 * MS)  /* how often costs and turns are checked */
-#define IN_VAIN_NS     (2000 * MS) /* a process that could not be probed is left alone for so long */
+#define IN_VAIN_NS     (2000 * MS) /* before a process that could not be probed is tried again */
 
 static inline uint64_t pace__now_ns(struct scheduler *sc)
 {

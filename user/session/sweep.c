@@ -67,9 +67,14 @@ static int adopt(pid_t pid, void *ctx)
 	struct session *s = ctx;
 	const struct target *t = targets__find(s, pid);
 	uint64_t cpu;
+	int rc;
 
-	if ((t && !t->exit_ns) || capture__process_of(s->capture, pid, &event.process) ||
-	    targets__find_process(s, event.process))
+	if (t && !t->exit_ns)
+		return 0;
+	rc = capture__process_of(s->capture, pid, &event.process);
+	if (rc) /* after any other error it may be traced, and must not lose its row */
+		return rc == -ENOENT || rc == -ESRCH ? 0 : rc;
+	if (targets__find_process(s, event.process))
 		return 0;
 	if (!process__cpu_time_ns(pid, &cpu))
 		event.cpu_ns = cpu;
@@ -79,32 +84,34 @@ static int adopt(pid_t pid, void *ctx)
 
 /* Finds the processes whose first news was lost. Those that have ended meanwhile give back what the
  * kernel side holds of them. The order matters: a process that owned a row before the search, and
- * whose news has not come after it, is either found by the search or has ended. */
-static void seek_strangers(struct session *s)
+ * whose news has not come after it, is either found by the search or has ended. 0, or negative
+ * errno: the search is to be made again. */
+static int seek_strangers(struct session *s)
 {
 	_cleanup_free_ uint32_t *processes = NULL;
 	size_t n;
+	int rc = capture__processes(s->capture, &processes, &n) ?: process__each(adopt, s);
 
-	if (capture__processes(s->capture, &processes, &n) || process__each(adopt, s))
-		return;
+	if (rc)
+		return rc;
 	targets__take_events(s);
 	for (size_t i = 0; i < n; i++)
 		if (!targets__find_process(s, processes[i])) {
 			capture__drop_process(s->capture, processes[i]);
 			s->records_left = true;
 		}
+	return 0;
 }
 
 void sweep__lost_news(struct session *s)
 {
-	uint64_t begin = clock__now_ns(CLOCK_MONOTONIC), end;
+	uint64_t begin = clock__now_ns(CLOCK_MONOTONIC), end, lost = s->events_lost;
 
 	if (s->events_lost == s->events_lost_seen || begin < s->lost_next_ns)
 		return;
-	s->events_lost_seen = s->events_lost;
 	seek_ended(s);
-	if (s->selection)
-		seek_strangers(s);
+	if (!s->selection || !seek_strangers(s))
+		s->events_lost_seen = lost;
 	end = clock__now_ns(CLOCK_MONOTONIC);
 	s->lost_next_ns = end + REST * (end - begin);
 }

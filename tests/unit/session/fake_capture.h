@@ -21,6 +21,7 @@ static struct {
 	} traced[4];
 	uint32_t rows[4];
 	size_t n_traced, n_rows;
+	int process_of_fails;  /* negative errno; 0: it works */
 	struct abi_event late; /* comes while memtrace searches; process 0: none */
 } fake;
 
@@ -111,6 +112,8 @@ int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret
 int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process)
 {
 	(void)capture;
+	if (fake.process_of_fails)
+		return fake.process_of_fails;
 	for (size_t i = 0; i < fake.n_traced; i++)
 		if (fake.traced[i].pid == pid) {
 			*ret_process = fake.traced[i].process;

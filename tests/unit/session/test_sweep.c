@@ -156,6 +156,29 @@ static void a_stranger_is_adopted(void **state)
 	end(s);
 }
 
+/* Whether a process is traced cannot always be told: it keeps its row until it can. */
+static void a_search_that_fails_takes_no_row(void **state)
+{
+	pid_t child = begin_child();
+	struct session *s = begin();
+
+	(void)state;
+	s->selection = &everything;
+	trace(child, 5);
+	targets__take_news(s);
+	fake.process_of_fails = -EMFILE;
+	lose_news(s);
+	assert_true(has_row(5));
+	assert_null(targets__find_process(s, 5));
+	fake.process_of_fails = 0;
+	s->lost_next_ns = 0;
+	targets__take_news(s); /* it is tried again, although no more news was lost */
+	assert_true(has_row(5));
+	assert_non_null(targets__find_process(s, 5));
+	end_child(child);
+	end(s);
+}
+
 /* The news of its beginning was lost, and that of its end, too. Another process begins while
  * memtrace searches: it has a row already, and its news is still to be read. */
 static void rows_of_unnoticed_processes_are_given_back(void **state)
@@ -184,6 +207,7 @@ int main(void)
 		cmocka_unit_test(a_lost_end_is_found),
 		cmocka_unit_test(a_lost_exec_ends_a_target),
 		cmocka_unit_test(a_stranger_is_adopted),
+		cmocka_unit_test(a_search_that_fails_takes_no_row),
 		cmocka_unit_test(rows_of_unnoticed_processes_are_given_back),
 	};
 
