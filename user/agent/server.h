@@ -93,7 +93,7 @@ int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
 /* Tells the server that a round is over. round: the figures of the round, and whether its messages
  * named every process (`complete`). This function adds the kind, the time, the number of dropped
- * profiles, memory and CPU time. If messages were dropped since the last call, it clears
+ * profiles, memory and CPU time. If a process could not be named since the last call, it clears
  * `complete`. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
