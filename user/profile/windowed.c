@@ -82,26 +82,23 @@ static struct context context_of(const struct windowed_run *run,
 	};
 }
 
+/* Returns how long all continuous strata were, or all others, in seconds. With rates, returns the
+ * bytes allocated in that time. */
+static double sum_strata(const struct context *c, bool continuous, const double *rates)
+{
+	double sum = 0;
+
+	for (size_t h = 0; h < c->strata->n; h++)
+		if (c->strata->at[h].continuous == continuous)
+			sum += (rates ? rates[h] : 1) *
+			       (c->strata->at[h].to_s - c->strata->at[h].from_s);
+	return sum;
+}
+
 /* Returns the share of the run that lies outside of continuous stretches. */
 static double unseen_share(const struct context *c)
 {
-	double sum = 0;
-
-	for (size_t h = 0; h < c->strata->n; h++)
-		if (!c->strata->at[h].continuous)
-			sum += c->strata->at[h].to_s - c->strata->at[h].from_s;
-	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
-}
-
-/* Returns the bytes allocated outside of continuous stretches. */
-static double allocated_unseen(const struct context *c)
-{
-	double sum = 0;
-
-	for (size_t h = 0; h < c->strata->n; h++)
-		if (!c->strata->at[h].continuous)
-			sum += c->rates[h] * (c->strata->at[h].to_s - c->strata->at[h].from_s);
-	return sum;
+	return c->run->end_s > 0 ? fmin(sum_strata(c, false, NULL) / c->run->end_s, 1) : 1;
 }
 
 /* Returns the last continuous stratum that was over at time t; strata->n: there was none. */
@@ -198,6 +195,16 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 		       : (to_s - h->from_s) / (h->to_s - h->from_s);
 }
 
+/* Returns how many bytes born in continuous stratum i were held at its end. If it is several merged
+ * stretches, left[i] also counts what ended before its end. */
+static double own_at_end(const struct context *c, size_t i)
+{
+	size_t last = last_stretch(c, c->strata->at[i].from_s);
+	double before = last < c->strata->n ? c->held[last] : 0;
+
+	return fmin(c->left[i], c->held[i] - fmax(before - c->lost[i], 0));
+}
+
 /* Returns how many bytes of a continuous stratum were born until to_s and live at time t. share:
  * held_share() at t. If t lies within the stratum, S tells the number. If S is not known, the
  * number is that at the stratum's end. In both cases the result is at most the number of bytes
@@ -213,7 +220,7 @@ static double live_of_stretch(const struct context *c, size_t i, double t, doubl
 	all = area_of(c, h->to_s, h->from_s, h->to_s);
 	if (c->survival.by != SURVIVAL_UNKNOWN && all > 0)
 		part = fmin(area_of(c, t, h->from_s, to_s) / all, 1);
-	return fmin(c->left[i] * part, c->rates[i] * (to_s - h->from_s));
+	return fmin(own_at_end(c, i) * part, c->rates[i] * (to_s - h->from_s));
 }
 
 /* Finds the live bytes at time t that are older than `age` at that time: those of continuous
@@ -402,11 +409,7 @@ static void set_hazard(struct context *c, double sample)
 /* Of the bytes born in stretches, returns the share that lives at the end of the run. */
 static double kept_of_stretches(const struct context *c)
 {
-	double stretches, others, born = 0;
-
-	for (size_t i = 0; i < c->strata->n; i++)
-		if (c->strata->at[i].continuous)
-			born += c->rates[i] * (c->strata->at[i].to_s - c->strata->at[i].from_s);
+	double stretches, others, born = sum_strata(c, true, c->rates);
 	live_parts(c, c->run->end_s, 0, &stretches, &others);
 	return born > 0 ? fmin(stretches / born, 1) : 1;
 }
@@ -569,7 +572,7 @@ static struct error error_of(const struct context *c, const double *values, doub
 	if (few) {
 		error += lives ? c->by_windows * others +
 					 values[0] * fmin(since / ((1 - unseen) * end), 1)
-			       : allocated_unseen(c);
+			       : sum_strata(c, false, c->rates);
 		error = fmin(error, values[0]);
 		if (unseen > MOSTLY)
 			error = fmax(error, unseen * windowed__most(c->run, c->stack) / 2);

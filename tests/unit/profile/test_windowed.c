@@ -429,6 +429,48 @@ static void test_later_stretches_see_ends(void **state)
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
+/* A stretch that is ten merged ones. Each of them left 1 MB, which ended in the next one. So 1 MB
+ * was held all the time, also after a quarter of the run, which lies within the merged stretch. */
+static void test_moment_within_merged_stretches(void **state)
+{
+	struct windowed_window windows[] = {
+		{.begin_s = 0,
+		 .end_s = 100,
+		 .wall_s = 100,
+		 .interval_bytes = 64,
+		 .continuous = true},
+		{.begin_s = 100,
+		 .end_s = 110,
+		 .wall_s = 10,
+		 .interval_bytes = 64,
+		 .continuous = true},
+	};
+	struct windowed_born born[] = {
+		{.window = 0,
+		 .samples = 10000,
+		 .bytes = 500e6,
+		 .objects = 5e5,
+		 .left_bytes = 10e6,
+		 .earlier_bytes = 9e6,
+		 .held_bytes = 1e6},
+		{.window = 1,
+		 .samples = 1000,
+		 .bytes = 50e6,
+		 .objects = 5e4,
+		 .left_bytes = 1e6,
+		 .held_bytes = 1e6,
+		 .lost_bytes = 1e6},
+	};
+	const struct windowed_stack stack = {.born = born, .n_born = 2, .alike = 1};
+	const struct windowed_run run = {
+		.windows = windows, .n_windows = 2, .quarter_s = 27.5, .end_s = 110, .wall_s = 110};
+	struct windowed_result r = estimate_stack(&run, &stack);
+
+	(void)state;
+	assert_near(r.live_bytes, 1e6, 1);
+	assert_near(r.growth.bytes_per_s, 0, 1);
+}
+
 /* A stretch saw 5 GB allocated. Ten sampled blocks of it, of 100 bytes each, are held. So the live
  * bytes are as uncertain as ten samples are, and less certain than the allocated bytes. */
 static void test_few_are_held_of_many(void **state)
@@ -708,6 +750,7 @@ int main(void)
 		cmocka_unit_test(test_what_was_held_may_have_ended),
 		cmocka_unit_test(test_later_stretches_see_ends),
 		cmocka_unit_test(test_work_outside_of_stretches),
+		cmocka_unit_test(test_moment_within_merged_stretches),
 		cmocka_unit_test(test_few_are_held_of_many),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
