@@ -91,7 +91,8 @@ def rows(records):
 
 HEADER = ["left out", "rows that change", "live held", "error of live", "score of live",
           "growth held", "score of growth", "runs that accuse", "first"]
-TEXT = """The same windows with all parts / without one of them, of the rows that change by it.
-*Error*: median of |log(printed / truth)|. *Score*: median of the interval's width and 40 times what
-it misses by, in units of the live bytes; less is better.
+TEXT = """The same windows were judged with all parts, and without one part at a time. A row counts
+only those rows of the table above that change without this part. A cell has the figure with the
+part / without it. *Error*: median of |log(printed / truth)|. *Score*: median of the interval's
+width plus 40 times its distance from the truth, in units of the live bytes; less is better.
 """

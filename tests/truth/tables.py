@@ -119,10 +119,11 @@ def tables(records, sets):
     load = [r["load"] for r in records]
     yield f"""## Measured
 
-memtrace's code of commit {records[0]["built_at"]}; runs of {between(seconds)} s on 2 cores, at a
-load average of {of(load, "{:.1f}")}, which programs, their clients and other work share. Figures
-are medians and, in parentheses, the range. A row of a table is judged if its stack leaks. It is
-also judged if it holds, in truth or as printed, {100 * COUNTS:.0f} % of the live bytes or more.
+The code of memtrace is that of commit {records[0]["built_at"]}. A run takes {between(seconds)} s on
+2 cores, which programs, their clients and other work share. The load average was
+{of(load, "{:.1f}")}. Figures are medians and, in parentheses, the range. A row of a table is
+judged if its stack leaks. It is also judged if it holds, in truth or as printed,
+{100 * COUNTS:.0f} % of the live bytes or more.
 """
     for name, cases in sets.items():
         ours = list(flat(r for r in records if r["set"] == name and r["case"] in cases))
