@@ -172,17 +172,17 @@ def tables(results):
 
 `make diffs-tables` made this page from what `make diffs` has measured. The programs shared
 {os.cpu_count()} cores, at a load average of {spread(r["load"] for r in results)}. The sampling
-interval is the default, 512 KiB. What tracing costs is not limited. The programs are those of
+interval is the default, 512 KiB. The cost of tracing is not limited. The programs are those of
 `tests/progs/leaking.c`, at {RATE:,} pairs of malloc and free a second ({STORE_RATE:,} in the
 program that leaks).
 
 ## What does not grow
 
 A pair is two runs of the same program: two processes, each traced from before its first allocation
-for {spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is the statement of `memtrace diff`
-that any stack, or the total, surely grows. There are two tests, each at a level of 2.5 %: one for
-all stacks together, one for the total. Together they may make a claim by chance in 5 of 100 pairs.
-The bar is 7 of 100 pairs.
+for {spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim means that
+`memtrace diff` says of a stack, or of the total, that it surely grows. `memtrace diff` makes two
+tests, each at a level of 2.5 %: one for all stacks together, one for the total. So both tests
+together may make a claim by chance in 5 of 100 pairs. At most 7 of 100 pairs are accepted.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
              percent(claims(r) for r in groups[program]),
@@ -195,12 +195,12 @@ The bar is 7 of 100 pairs.
     yield from markdown(["program", "", "live, MB", "claims", "by a stack", "by the total"], rows)
     yield f"""## What leaks
 
-The program leaks {LEAK_RATE // 1000} kB/s. Beside that it holds 50 MB, of which it replaces
+The program leaks {LEAK_RATE // 1000} kB/s. It also holds 50 MB, of which it replaces
 {STORE_RATE:,} blocks a second at random. A pair is two consecutive snapshots (`--every`),
 {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart, of one of {len(groups[LEAK])}
-traced runs. The time between the snapshots of one pair does not overlap that of another pair.
-`memtrace diff` judges a pair by what came and went in that time. *Found*: the function that leaks
-is said to grow, which should be so in 95 of 100 pairs. *Others*: anything else is said to grow.
+traced runs. Pairs do not overlap in time. `memtrace diff` judges a pair by what was allocated and
+freed between its snapshots. *Found*: the function that leaks is said to grow, which should be so in
+95 of 100 pairs. *Others*: anything else is said to grow.
 """
     yield from markdown(["pairs", "found", "others", "live, MB"], [
         [str(len(pairs)), percent(p["found"] for p in pairs),

@@ -430,7 +430,7 @@ def tables(results):
 {spread(r["load"] for r in results)}, the programs included. Figures are medians and, in
 parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as much as they can:
 tens of millions of pairs of malloc and free a second on one core. One function in each program
-leaks, or two where the table says so.
+leaks. In the program `two`, two functions leak.
 
 | program | |
 |---|---|"""
@@ -443,16 +443,16 @@ leaks, or two where the table says so.
 
 - *Duty*: the share of time with probes in place.
 - *Said*: the cost that memtrace prints.
-- *Slower*: how much less the program got done per second than in the untraced seconds before and
+- *Slower*: by how much less work the program did per second than in the untraced seconds before and
   after.
-- *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one
-  first.
-- *Grows*: leaks that are said to grow surely: 0 is below their interval.
+- *First*: runs in which the leak is in the first row of the table. Two leaks must be in the first
+  two rows, the faster one first.
+- *Grows*: leaks of which memtrace says that they surely grow (0 is below their interval).
 - *Rank*: the place of the fastest leak in the table by growth.
 - *After*: seconds until memtrace first says that the leak grows. memtrace prints a line
   about growth every 10 s.
 - *Estimate*: the estimated rate of the leak, divided by the true rate.
-- *Innocents*: runs in which any other stack is said to grow surely.
+- *Innocents*: runs in which memtrace says that any other stack surely grows.
 """
         yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples",
                              "first", "grows", "rank", "after, s", "estimate", "innocents"],
@@ -467,9 +467,9 @@ The table tells how often the printed 95 % interval of growth contains the truth
         yield """## Page faults instead of probes
 
 Do the stacks of `--what faults` name the leak, and what does that cost? *Slower*: how much slower
-the program is, in per cent. *Own*: memtrace's own CPU time, s. Where the leak is not first, the
+the program is, in per cent. *Own*: memtrace's own CPU time, s. If the leak is not first, the
 leaked blocks lie in memory that other stacks have used and freed. A page counts for the stack that
-wrote to it first, so it counts for these other stacks.
+wrote to it first, so such pages count for the other stacks.
 """
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),
