@@ -91,6 +91,9 @@ TABLES = os.path.join(ROOT, "build", "bench", "tables")
 NAMES = os.path.join(ROOT, "build", "bench", "names")
 MALLOCS_BT = os.path.join(HERE, "mallocs.bt")
 
+sys.path.insert(0, os.path.join(ROOT, "tests", "live"))
+import hostile  # noqa: E402
+
 WHOLE_RUN_S = 2400
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
@@ -1951,10 +1954,25 @@ def hung_by_file(pid, scratch):
         server.end()
 
 
+@contextlib.contextmanager
+def hung_by_huge_code(pid, scratch):
+    """Another target maps an allocator with a GiB of code, which takes seconds to read."""
+    program = Child([hostile.mapper(scratch), hostile.sparse_library(scratch)])
+    child = Child([MEMTRACE, "--comm", "churn", "--comm", "mapper", "-f", "none", "-q", "-v"],
+                  OTHER_CPU)
+    try:
+        with traced_by(child, lambda child: child.line_like(r"tracing$"), signal.SIGTERM, pid):
+            yield lambda: (program.tell("map"), program.line_like("mapped"))
+    finally:
+        program.tell("end")
+        program.end()
+
+
 HUNG = {"SIGSTOP": lambda *a: hung_by_signal(signal.SIGSTOP, *a),
         "SIGKILL": lambda *a: hung_by_signal(signal.SIGKILL, *a),
         "its terminal is stopped (Ctrl-S)": hung_by_terminal,
-        "a file of a target is not answered": hung_by_file}
+        "a file of a target is not answered": hung_by_file,
+        "a target maps huge code": hung_by_huge_code}
 
 
 def measure_hung(way, scratch):

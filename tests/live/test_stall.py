@@ -17,8 +17,9 @@ import termios
 import time
 
 from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, NotRunnable, Target, Tracer, end, expect,
-                     expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
+                     expect_equal, expect_words, memtrace, place, read_line, start,
                      test, test_each_kind, wait_until)
+from hostile import compiled, library_of_calls, mapper, sparse_library
 from test_budget import Restless, in_window
 from test_harmless import changed_text
 from test_top import Screen
@@ -634,62 +635,6 @@ def stall_program_of_fuse(kind):
 
 # --- files that take long to read ---
 
-HOSTILE = ("void *mi_malloc(unsigned long n) { return (void *)(n * 0); }\n"
-           "void mi_free(void *p) { (void)p; }\n")
-MAPPER = r"""
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int argc, char **argv)
-{
-	char line[8];
-
-	(void)argc;
-	if (!fgets(line, sizeof(line), stdin) ||
-	    mmap(NULL, 1UL << 30, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(argv[1], O_RDONLY), 0) ==
-		    MAP_FAILED)
-		return 1;
-	puts("mapped");
-	fflush(stdout);
-	return !fgets(line, sizeof(line), stdin);
-}
-"""
-
-
-def compiled(directory, name, source, *options):
-    path = os.path.join(directory, name)
-    result = run([need_tool("gcc"), "-x", "c", "-", "-O1", "-o", path, *options], input=source)
-    expect_equal(result.status, 0, result)
-    return path
-
-
-def hostile_library(directory, code=""):
-    return compiled(directory, "hostile.so", HOSTILE + code, "-shared", "-fPIC", "-nostdlib")
-
-
-def sparse_library(directory):
-    """A library with some KiB on the disk, whose program header claims a GiB of code."""
-    library = hostile_library(directory)
-    with open(library, "r+b") as file:
-        header = file.read(64)
-        table, (size, n) = (struct.unpack_from("<Q", header, 32)[0],
-                            struct.unpack_from("<HH", header, 54))
-        for entry in range(table, table + n * size, size):
-            file.seek(entry)
-            kind, flags, offset = struct.unpack("<IIQ", file.read(16))
-            if kind == 1 and flags & 1:  # PT_LOAD, PF_X
-                file.seek(entry + 32)
-                file.write(struct.pack("<QQ", 1 << 30, 1 << 30))
-                os.truncate(library, offset + (1 << 30))
-    return library
-
-
-def library_of_calls(directory):
-    """A library with 256 MiB of code, every byte of which begins a call."""
-    return hostile_library(directory, '__asm__(".text\\n.fill 268435456, 1, 0xe8\\n");\n')
-
-
 STEADY = r"""
 #include <stdlib.h>
 #include <unistd.h>
@@ -742,11 +687,11 @@ def stall_huge_code():
     took = []
     for library_in in sparse_library, library_of_calls:
         with place() as directory:
-            library, mapper = library_in(directory), compiled(directory, "mapper", MAPPER)
+            library, program = library_in(directory), mapper(directory)
             report = os.path.join(directory, "json")
             with Busy() as target, Tracer("--comm", "churn", "--comm", "mapper", f"--json={report}",
                                           "-f", "none") as tracer:
-                process = start([mapper, library])
+                process = start([program, library])
                 try:
                     wait_in_place(target.pid)
                     process.stdin.write("map\n")
