@@ -26,9 +26,9 @@
 #define ABI_MAX_MARKERS	   256	    /* markers at a time, in all files: abi_func.marker */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
 #define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
-/* Stack buffers per CPU. On a preemptible kernel, a task may lose the CPU while it walks its stack,
- * and keeps its buffer. Another task on the CPU then needs another buffer. If each call is a sample
- * (ABI_SCRATCH_EXACT), tasks walk stacks half of the time. */
+/* Stack buffers per CPU. On a preemptible kernel, a task may lose the CPU while it walks its stack.
+ * The task keeps its buffer, so the next task on this CPU needs another one. ABI_SCRATCH_EXACT is
+ * for runs in which each call is a sample: there, tasks walk stacks half of the time. */
 #define ABI_SCRATCH	  4
 #define ABI_SCRATCH_EXACT 16
 
@@ -68,19 +68,18 @@ enum abi_lost {
 /* What a probed function does, and with which of its arguments. Below, `size`, `count`, `ptr`,
  * `out` and `pool` are the arguments whose numbers are in abi_func.size_arg, count_arg, ptr_arg,
  * out_arg and pool_arg. Numbers 1 to 6 are the arguments of the calling convention. Numbers 7 to 15
- * are the registers rax, r10, r11, rbx, r12 to r15 and rbp. They are for functions that move an
- * argument into such a register before the probe is reached. 0: the function has no such
- * argument. */
+ * are the registers rax, r10, r11, rbx, r12 to r15 and rbp. Some functions move an argument into
+ * such a register before the probe is reached. 0: the function has no such argument. */
 enum abi_role {
 	ROLE_ALLOC = 1,	 /* new block of size [* count] bytes; its address is in rax, or *out */
 	ROLE_REALLOC,	 /* block ptr gets size [* count] bytes; its new address: rax, or *out */
-	ROLE_TAKEN,	 /* a place in the code, where block ptr has just been taken from pool
-			  * (pymalloc) */
+	ROLE_TAKEN,	 /* not a function, but a place in its code (pymalloc): block ptr has just
+			  * been taken from pool */
 	ROLE_MARK_ALLOC, /* a marker: the target has sampled a new block */
 	ROLE_FREE,	 /* frees block ptr */
 	ROLE_MARK_FREE,	 /* a marker: a block that the target had sampled is freed */
 	ROLE_POOL_END,	 /* pool ptr ends, and all blocks that were taken from it end, too */
-	ROLE_POOL_FREE,	 /* like ROLE_POOL_END; the pool itself, which is a block, is freed, too */
+	ROLE_POOL_FREE,	 /* like ROLE_POOL_END; also frees the pool, which is itself a block */
 	ROLE_POOL_LEFT,	 /* pool ptr ends, and its blocks stay */
 };
 
@@ -91,19 +90,19 @@ static inline int abi_role__frees(__u8 role)
 	return role >= ROLE_FREE;
 }
 
-/* Is it the role of a marker, where the target reports its own samples? */
+/* Is this the role of a marker? At a marker, the target reports its own samples. */
 static inline int abi_role__is_marker(__u8 role)
 {
 	return role == ROLE_MARK_ALLOC || role == ROLE_MARK_FREE;
 }
 
-#define WRAPS_AWAITED 1 /* the return of each call is awaited */
-/* Returns are not awaited. The stack of a sample shows if the sample was taken inside a call of the
- * function. This needs a stack of native frames. */
+#define WRAPS_AWAITED 1 /* abi_func.wraps: the return of each call is awaited */
+/* abi_func.wraps: returns are not awaited. The stack of a sample shows if the sample was taken
+ * inside a call of the function. This needs a stack of native frames. */
 #define WRAPS_BY_STACK 2
 
-#define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
-#define OUTER_WITHIN 2 /* any code of its library may do this: abi_object.text_... */
+#define OUTER_DIRECT 1 /* abi_func.outer: the function calls or jumps to another probed function */
+#define OUTER_WITHIN 2 /* abi_func.outer: any code of its library may do so (abi_object.text_...) */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -113,29 +112,30 @@ struct abi_func {
 	__u8 ptr_arg;
 	__u8 out_arg; /* posix_memalign: where the result is stored, valid when rax is 0 */
 	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
-	__u8 object;  /* index of its allocator's struct abi_object */
-	/* OUTER_...: it may hand its call over to another probed function. For a function that
-	 * frees: a function that hands calls over may call it */
+	__u8 object;  /* index of the struct abi_object of the function's allocator */
+	/* OUTER_...: the function may hand its call over to another probed function. A function
+	 * that frees has this value if a function that hands calls over may call it */
 	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
 			* succeeded if rax is at least the size asked for */
-	__u8 exits;    /* it may throw: its ret instructions are probed, not its return */
-	__u8 blind;    /* it may throw, and its ret instructions are not known */
-	/* WRAPS_...: it belongs to an allocator on top of other allocators. Calls of those others
-	 * inside its calls are not counted */
+	__u8 exits;    /* the function may throw: its ret instructions are probed, not its return */
+	__u8 blind;    /* the function may throw, and its ret instructions are not known */
+	/* WRAPS_...: the function belongs to an allocator on top of other allocators. While the
+	 * function runs, calls of the other allocators are not counted */
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
-	/* bytes that a new pool itself takes: they are added to the size. Without size_arg: the
+	/* bytes that a new pool takes for itself; they are added to the size. If size_arg is 0: the
 	 * size of each block that the function makes */
 	__u16 own;
 	__u16 marker; /* ROLE_MARK_...: index of its struct abi_marker; set by user space */
-	/* Each thread has one pool, from which all its blocks are taken: the pool is no
-	 * argument. */
+	/* A thread takes all its blocks from one pool, so the function has no argument for the
+	 * pool. */
 	__u8 pool_thread;
-	__u8 pooled; /* its blocks end at the latest when their pool ends; set by user space */
-	__u64 vaddr; /* ELF virtual address of its entry */
+	__u8 pooled; /* the function's blocks end at the latest when their pool ends; set by user
+		      * space */
+	__u64 vaddr; /* ELF virtual address of the function's entry */
 };
 
 /* Where a marker's argument is when the marker is reached. */
@@ -175,7 +175,7 @@ struct abi_object {
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
 	__u64 low, high;	    /* a range that holds all addresses in inner and outer; low >
 				     * high: both are empty */
-	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
+	__u64 inner[ABI_MAX_INNER]; /* return addresses of the allocator's direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that may hand a call over */
 	__u32 header; /* 1: each block's size stands in front of the block, as in glibc */
@@ -189,7 +189,8 @@ struct abi_stack_key {
 	__u64 lo, hi;
 };
 
-/* Why a stack ends where it does: X(enumerator, name). Only COMPLETE is the stack's own end. */
+/* Why the walk of a stack ended: X(enumerator, name). Only COMPLETE means that the walk reached the
+ * stack's outermost frame. */
 #define ABI_STACK_ENDS(X)                                                                          \
 	X(COMPLETE, "complete")		    /* the start of a process, thread or coroutine */      \
 	X(TRUNCATED, "truncated")	    /* the limit of frames */                              \
@@ -224,30 +225,31 @@ struct abi_stack {
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that interprets Python's code */
 	__u64 cold_start, cold_end; /* addresses of this function's rarely executed part */
-	/* address of the pointer to a thread's state: that thread holds the interpreter's lock; 0:
+	/* address of the pointer to the state of the thread that holds the interpreter's lock; 0:
 	 * this version of Python has no such pointer */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
 	/* address of the type of frames, which are objects up to Python 3.10; 0: frames are not
 	 * objects */
 	__u64 frame_type;
-	__u16 threads; /* in the interpreter's state: pointer to the first thread's state */
-	/* in a thread's state: */
+	__u16 threads; /* offset in the interpreter's state: the pointer to the first thread's
+			* state */
+	/* offsets in a thread's state: */
 	__u16 next;	    /* pointer to the next thread's state */
 	__u16 thread_id;    /* pthread_self() */
 	__u16 frame;	    /* pointer to the innermost frame; if through_cframe: to a cframe */
-	__u16 cframe_frame; /* in a cframe: pointer to the innermost frame */
-	/* in a frame: */
+	__u16 cframe_frame; /* offset in a cframe: the pointer to the innermost frame */
+	/* offsets in a frame: */
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
 	__u16 instruction; /* pointer to the instruction being executed; in a frame that is an
 			    * object: the instruction's index */
-	__u16 last;	   /* a byte; it is `last_value` in the last of the frames that one native
-			    * frame interprets */
+	__u16 last;	   /* a byte that has the value `last_value` in the last of the frames that
+			    * one native frame interprets */
 	/* a byte that is 0xff if the frame has called native code, not Python; 0: there is no such
 	 * byte, and `last` alone shows the last frame */
 	__u16 depth;
-	__u16 instructions; /* in a code object: its first instruction */
+	__u16 instructions; /* offset in a code object: the first instruction */
 	__u8 last_value;
 	__u8 last_is_empty; /* the frame with `last_value` belongs to no function */
 	__u8 through_cframe;
@@ -292,9 +294,8 @@ struct abi_file {
 };
 
 /* A program's file as an exec found it. Later the file may have another path, or its inode number
- * may belong to another file. In both cases the time of change (ctime) differs. The ctime may be
- * the same only if another file takes the inode number within a tick of the clock. Then the
- * generation differs. */
+ * may belong to another file. In both cases the time of change (ctime) differs, with one exception:
+ * another file takes the inode number within a tick of the clock. Then the generation differs. */
 struct abi_program {
 	struct abi_file file;
 	__u64 changed_s; /* ctime */
@@ -355,8 +356,8 @@ struct abi_site_key {
 	__u32 pad;
 };
 
-/* Sums over the samples of a site. A sample of z bytes, taken with probability p, counts as 1/p
- * objects (16 binary places) and z/p bytes (rounded to whole bytes). */
+/* Sums over the samples of a site. A sample has z bytes, and was taken with probability p. It
+ * counts as 1/p objects (16 binary places) and z/p bytes (rounded to whole bytes). */
 struct abi_site {
 	__u64 alloc_samples, freed_samples;
 	__u64 alloc_objects_q16, freed_objects_q16;
@@ -380,11 +381,12 @@ struct abi_site {
 /* What a process holds, the most that it has held, and when that was (bpf/peak.bpf.h). Estimates,
  * as in struct abi_site. */
 struct abi_peak {
-	__u64 live_bytes; /* what it holds now; two's complement */
-	__u64 bytes;	  /* the most it has held */
-	__u64 time_ns;	  /* when it held the most: CLOCK_MONOTONIC; 0: it never held anything */
-	/* number of peaks so far, each higher than the one before; an exec, after which the peaks
-	 * begin anew, adds 1, too */
+	__u64 live_bytes; /* bytes that the process holds now; two's complement */
+	__u64 bytes;	  /* the most bytes that it has held */
+	__u64 time_ns;	  /* time at which the process held the most, CLOCK_MONOTONIC; 0: it never
+			   * held anything */
+	/* number of peaks so far; each peak is higher than the one before. An exec also adds 1, and
+	 * the peaks begin anew */
 	__u64 n;
 	/* `n` just after the last exec; 0: there was no exec. If abi_site.peak_n is lower, the
 	 * site's values at the peak belong to the program before the exec. */
@@ -445,11 +447,12 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 }
 
 enum abi_birth {
-	BIRTH_NEW,     /* all its bytes are new; also after a realloc if abi_process.window_ns is
-			* 0 */
+	BIRTH_NEW,     /* all bytes of the block are new. Also after a realloc, if
+			* abi_process.window_ns is 0 */
 	BIRTH_GROWN,   /* made by realloc: `grown` of its bytes are new */
 	BIRTH_UNKNOWN, /* made by realloc: the old size is not known */
-	BIRTH_ENDED,   /* it was freed or moved; its address stays watched: abi_process.watch */
+	BIRTH_ENDED,   /* the block was freed or moved, but its address stays watched:
+			* abi_process.watch */
 };
 
 struct abi_live {
@@ -459,9 +462,9 @@ struct abi_live {
 	struct abi_stack_key stack;
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
-	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
-	 * -size. BIRTH_ENDED: the part of a window in which a free at its address was last
-	 * reported (abi_process.part); 0: no free was reported in a window. */
+	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; never below
+	 * -size. BIRTH_ENDED: the part of a window in which a free at its address was last reported
+	 * (abi_process.part); 0: no free was reported in a window. */
 	__s64 grown;
 };
 
@@ -474,13 +477,13 @@ struct abi_pool {
 	 * reported. */
 	__u64 told;
 	__s64 told_in;
-	__u32 busy; /* lock of its list; 1: taken */
+	__u32 busy; /* lock of the pool's list; 1: taken */
 	__u32 pad;
 };
 
 /* A sampled block of a pool. */
 struct abi_pooled {
-	__u64 pool, number;  /* its pool's address and number */
+	__u64 pool, number;  /* address and number of the block's pool */
 	__u64 before, after; /* addresses of its neighbours in the pool's list; 0: none */
 };
 
@@ -488,12 +491,12 @@ struct abi_pooled {
  * ledger needs each event with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
-	END_MOVED,     /* realloc has replaced it by another block, there or elsewhere, or has
-			* freed it */
-	END_UNSEEN,    /* a new sampled block stands at its address: the old one's free was not
-			* seen */
-	END_AGAIN,     /* a later block at its address was freed: reported once per part of a
-			* window (abi_process.part) */
+	END_MOVED,     /* realloc has replaced the block by another one, at the same or another
+			* address, or has freed it */
+	END_UNSEEN,    /* a new sampled block is at the block's address: the free of the old block
+			* was not seen */
+	END_AGAIN,     /* a later block at the block's address was freed: reported once per part of
+			* a window (abi_process.part) */
 };
 
 struct abi_end {
@@ -517,7 +520,7 @@ struct abi_inflight_key {
  * the address 1 or 2. */
 #define ABI_POOL_WORD	1ULL
 #define ABI_POOL_CHUNK	2ULL
-#define ABI_POOL_THREAD (1ULL << 63) /* with a tid: that thread's pool; no address has this bit */
+#define ABI_POOL_THREAD (1ULL << 63) /* plus a tid: pool of this thread; no address has this bit */
 
 struct abi_inflight {
 	struct abi_stack_key stack;
@@ -535,7 +538,8 @@ struct abi_inflight {
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
-	__u32 header; /* `had` is from the old block's header: compare it with the new block's */
+	__u32 header; /* `had` was read from the old block's header: compare it with the size in the
+		       * new block's header */
 };
 
 /* A call that takes memory from the kernel or gives it back, as reported to user space. */
@@ -571,17 +575,17 @@ struct abi_process {
 			 * its parent's memory and has its parent's id */
 	__u64 exec_ns;	/* time of the last exec: blocks born before it are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
-	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
-	 * they have only just been placed. 0: they are always in place. */
+	/* The time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place,
+	 * or the last one was placed only just now. 0: the probes are always in place. */
 	__u64 window_ns;
-	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
-		      * abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
+	__u32 watch; /* the process is traced in windows, so ends of sampled blocks are reported
+		      * (struct abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
 	/* How many parts of the window are over. User space counts in each part whether an address
 	 * was freed. window_ns + part names the part: windows are at least a millisecond apart. */
 	__u32 part;
 };
 
-/* The largest number of processes with abi_process.borrowed at a time. A process that has called
+/* The most processes with abi_process.borrowed that may exist at a time. A process that has called
  * exec or has ended still counts until user space has read its entry. */
 #define ABI_MAX_BORROWERS 16384
 
@@ -589,8 +593,8 @@ struct abi_process {
  * has called exec or has ended. */
 struct abi_borrower {
 	__u32 process; /* id of the process in whose memory it runs */
-	__u32 ended;   /* 1: it has called exec, or has ended */
-	__u64 cpu_ns;  /* if ended: CPU time that it had used, at least 1 */
+	__u32 ended;   /* 1: the borrower has called exec, or has ended */
+	__u64 cpu_ns;  /* if `ended` is 1: CPU time that the borrower had used, at least 1 */
 };
 
 /* A process's state on one CPU. */
@@ -607,15 +611,15 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* recorded calls whose return was awaited; how many returned */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
-	/* those of `inner` that were made inside a pool's call. The blocks that they added are
-	 * freed by calls that are counted. With WRAPS_BY_STACK, only calls that would have been
-	 * samples are recognized */
+	/* the part of `inner` that was made inside calls of pools. These calls added blocks, and
+	 * the frees of these blocks are counted. With WRAPS_BY_STACK, a call is recognized only if
+	 * it would have been a sample */
 	__u64 inner_of_pools;
 	/* calls of allocating functions that add no block (realloc of a block), and markers of
 	 * samples */
 	__u64 no_births;
-	/* calls of freeing functions that end no single block of their own: free(NULL), a free
-	 * inside another one, the end of a pool; and markers of samples' ends */
+	/* calls of freeing functions that do not end one block: free(NULL), a free inside another
+	 * free, the end of a pool. Markers of ends of samples count, too */
 	__u64 no_deaths;
 	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;
@@ -623,9 +627,9 @@ struct abi_process_cpu {
 	__u64 alloc_bytes, freed_bytes; /* estimates, as in struct abi_site */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
-	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC),
-	 * among intervals larger than the process's; 0: there were none. The CPUs' values are not
-	 * summed: their maximum counts */
+	/* Intervals of the target's own samples (ROLE_MARK_ALLOC) may be larger than the process's
+	 * interval. This is the largest of them; 0: there were none. To join the CPUs' values, take
+	 * the maximum, not the sum */
 	__u64 marked_interval;
 	/* Probes of other tracers on the same functions (others.bpf.h). other_looks: how often they
 	 * were counted. others_trapped: how often one of them made the kernel trap the call's
@@ -654,8 +658,8 @@ struct abi_selection {
 };
 
 enum abi_event_kind {
-	/* a process is traced from now on: its new program fits the selection, or it was a
-	 * borrower and `follow` is set */
+	/* a process is traced from now on. Either its new program fits the selection, or the
+	 * process was a borrower and `follow` is set */
 	EVENT_NEW = 1,
 	EVENT_FORK,	/* a fork's child is traced from now on; `parent` is its parent's id */
 	EVENT_EXEC,	/* a traced process runs another program */
@@ -698,8 +702,9 @@ struct abi_thread {
  * abi_func.outer. */
 struct abi_outer_call {
 	__u64 sp, ret, size;
-	__u64 vaddr;	/* abi_func.vaddr of the function: no function hands over to itself */
-	__u64 inner_sp; /* sp of the last inner call into a function that may hand over, too; 0:
+	__u64 vaddr;	/* abi_func.vaddr of the function. No function hands calls over to itself,
+			 * so a new call of the same function is no inner call */
+	__u64 inner_sp; /* sp of the last inner call whose function may also hand its calls over; 0:
 			 * there was none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
@@ -712,11 +717,11 @@ struct abi_outer_call {
  * (bpf/running.bpf.h). */
 struct abi_running {
 	__u64 turn;	/* the thread's number, and how often it had been switched out before */
-	__u64 start_ns; /* when the thread began: tells the thread from others with the same
-			 * number */
+	__u64 start_ns; /* when the thread began: no other thread with the same number has this
+			 * time */
 	__u64 changes;	/* the global counter `changes` when this was noted (bpf/maps.bpf.h) */
-	__u64 interval; /* its process's sampling interval */
-	__u64 outer_sp; /* sp of its abi_outer_call; 0: it has none */
+	__u64 interval; /* sampling interval of the thread's process */
+	__u64 outer_sp; /* sp of the thread's abi_outer_call; 0: the thread has none */
 	__u32 process;
 	__u32 pad;
 };

@@ -28,8 +28,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
 		return;
-	/* If page faults are disabled, somebody, such as a tracer, only tries the access. Then the
-	 * fault makes no page resident. */
+	/* The kernel disables page faults while it only tries an access, for example for a tracer.
+	 * Such a fault makes no page resident. */
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);

@@ -53,7 +53,7 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 }
 
 /* Finds the function that the probe stands on, and the thread that has called it. Counts the hit.
- * Returns the counters of the caller's process on this CPU; NULL when there is nothing to do. */
+ * Returns the counters of the caller's process on this CPU; NULL: the hit is to be ignored. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -94,10 +94,10 @@ static __noinline void note_outer(struct abi_process_cpu *cpu, const struct abi_
 
 	if (!outer)
 		return;
-	/* The return address shows whether the next function is jumped to: a jump leaves the
-	 * address in place. With OUTER_WITHIN the return address also shows that the outer call is
-	 * still under way. realloc jumps only when it has no block to move. Otherwise it calls the
-	 * next function, and then only OUTER_WITHIN needs the return address. */
+	/* A jump to the next function leaves the return address in place, so the address shows the
+	 * jump. With OUTER_WITHIN the address also shows that the outer call is still under way. A
+	 * realloc that has a block to move never jumps. So for such a realloc, only OUTER_WITHIN
+	 * needs the address. */
 	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
@@ -110,8 +110,8 @@ static __noinline void note_outer(struct abi_process_cpu *cpu, const struct abi_
 		running->outer_sp = outer->sp;
 }
 
-/* At most this time counts for one stack. A longer time means an interruption, which is not a cost
- * of tracing. */
+/* The most time that counts for one stack. If a walk takes longer, it was interrupted, and an
+ * interruption is no cost of tracing. */
 #define STACK_MOST_NS 30000
 
 /* Takes a stack and measures the time for this. The time depends on the stack's depth, and is a
@@ -145,9 +145,9 @@ static __noinline int forget_call(__u64 sp)
 }
 
 /* Deletes an older entry at sp, which a longjmp or an exception may have left behind. The call of
- * fn at sp that begins now is not recorded, but its return may be seen. This return must not be
- * taken for the older call's. If a pool has jumped to fn, the entry at sp is the pool's, and
- * stays. */
+ * fn at sp that begins now is not recorded, but its return may be seen. Without the deletion, this
+ * return would count as the older call's return. If a pool has jumped to fn, the entry at sp
+ * belongs to the pool, and stays. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	struct abi_outer_call *outer = NULL;
@@ -204,8 +204,8 @@ static __always_inline __u64 header_bytes(__u64 addr)
 	return size < 32 || size > MAX_BLOCK ? 0 : size - (header & HEADER_MMAPPED ? 16 : 8);
 }
 
-/* Notes the old block's size in `call`, when a sampled realloc of the block at addr begins. old:
- * this block, if it is tracked. */
+/* Notes the size of the block at addr in `call`, when a sampled realloc of this block begins. old:
+ * the block's entry, if the block is tracked. */
 static __always_inline void note_old_size(const struct abi_func *fn,
 					  const struct abi_process *process, __u64 addr,
 					  const struct abi_live *old, struct abi_inflight *call)
@@ -225,7 +225,7 @@ static __always_inline void note_old_size(const struct abi_func *fn,
 }
 
 /* Notes in `block` how the block was made and, if this is known, by how much a realloc has enlarged
- * it. A sampled call has just returned it at addr. */
+ * it. A sampled call has just returned addr, the block's address. */
 static __always_inline void note_growth(const struct abi_inflight *call, __u64 addr,
 					struct abi_live *block)
 {
@@ -241,8 +241,7 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 			return;
 	}
 	grown = has - call->had;
-	/* The sample's weight is that of its new size, so at most the new size may be
-	 * subtracted. */
+	/* The new size decides the sample's weight, so at most the new size may be subtracted. */
 	if (grown < -(__s64)block->size)
 		grown = -(__s64)block->size;
 	block->birth = BIRTH_GROWN;
@@ -337,7 +336,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 		       : bpf_map_lookup_elem(&inflight, &key);
 	if (!call) {
 		lose(cpu, LOST_INFLIGHT_FULL);
-		if (old) /* the likelier outcome: the call succeeds */
+		if (old) /* assumes that the call will succeed, which is more likely */
 			live_forget(cpu, process, old_key.addr);
 		return fn->wraps == WRAPS_AWAITED;
 	}
@@ -442,7 +441,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (fn->blind) {
 		if (sampled)
 			lose(cpu, LOST_RESULT_UNKNOWN);
-		if (tracked) /* the likelier outcome: the call succeeds */
+		if (tracked) /* assumes that the call will succeed, which is more likely */
 			free_tracked(cpu, argument(ctx, fn->ptr_arg));
 		return 0;
 	}
@@ -457,8 +456,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return fn->wraps == WRAPS_AWAITED;
 }
 
-/* Is the value at [sp] the return address of call? An exception may have left behind the entry of a
- * call that has ended. Then another function, at the same sp, returns now. */
+/* Is the value at [sp] the return address of call? If not, an exception has ended the recorded call
+ * and left its entry behind. The function that returns now is another one with the same sp. */
 static __always_inline bool is_own_return(const struct abi_inflight *call, __u64 sp)
 {
 	return !call->ret || is_under_way(sp, call->ret);
@@ -487,7 +486,7 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 		/* User space may read the tables at this moment. It must not find the old block
 		 * both here and in the table of live blocks. */
 		call->old_addr = 0;
-		if (!ret && call->size) { /* failed: the old block stays */
+		if (!ret && call->size) { /* the call has failed: the old block stays */
 			struct abi_live_key old_key = {.addr = old_addr, .process = process->id};
 			long err = live_insert(&old_key, &call->old);
 
@@ -512,7 +511,8 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	note_growth(call, ret, &block);
 	live_remember(cpu, process, ret, &block);
 	if (n_pools && ret != old_addr)
-		pool_leave(process->id, ret); /* an earlier block there, whose free was not seen */
+		pool_leave(process->id, ret); /* an earlier block at this address, whose free was
+					       * not seen */
 	if (call->pool && ret != old_addr) {
 		__u64 pool = call->pool;
 
@@ -550,7 +550,8 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	if (!call)
 		return 0;
 	if (!at_exit && call->ret)
-		/* heap_exit() handles it: the function is probed at its ret instructions */
+		/* heap_exit() handles this return, because the function is probed at its ret
+		 * instructions */
 		return 0;
 	if (at_exit && !is_own_return(call, sp))
 		return 0;
@@ -587,7 +588,7 @@ SEC("uprobe")
 int heap_return(struct pt_regs *ctx)
 {
 	NO_PRIVATE_STACK(ctx, no_programs);
-	/* the return address has been popped */
+	/* the ret instruction has already popped the return address */
 	leave(ctx, PT_REGS_SP(ctx) - 8, false);
 	return 0;
 }
@@ -623,8 +624,8 @@ static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
 	return 0;
 }
 
-/* For a probe inside code that takes a block from one of pymalloc's pools. The pool's header tells
- * its size class (user/elf/pymalloc.h), which the target may have falsified. */
+/* The program of probes inside code that takes a block from one of pymalloc's pools. The pool's
+ * header tells the size class (user/elf/pymalloc.h). The target may have falsified this header. */
 #define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
 #define PYMALLOC_CLASSES 32
 
@@ -707,7 +708,8 @@ static __noinline int read_place(struct pt_regs *ctx, const struct abi_place *pl
 	__u64 value = place->value;
 	__u32 bytes = place->bytes;
 
-	barrier_var(bytes); /* the value that is checked must be the one that is used */
+	barrier_var(bytes); /* the verifier wants the check and the use to be of the same loaded
+			     * value */
 	if (bytes > sizeof(value))
 		return -1;
 	if (place->kind == PLACE_REGISTER) {

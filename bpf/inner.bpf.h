@@ -34,8 +34,8 @@ static __always_inline struct abi_outer_call *last_outer(void)
 	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
 }
 
-/* Returns where a call is noted that may make calls which are not counted. NULL: the kernel had no
- * memory for this. Then those calls are counted, too. */
+/* Returns the place for notes on calls of the running thread that may contain inner calls. NULL:
+ * the kernel had no memory for this place, and the inner calls are counted, too. */
 static __always_inline struct abi_outer_call *outer_to_note(struct abi_process_cpu *cpu)
 {
 	struct abi_outer_call *outer = bpf_task_storage_get(
@@ -67,7 +67,8 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 	__u32 index = fn->object, i;
 	__u64 vaddr, ret;
 
-	barrier_var(index); /* the value that is checked must be the one that is used */
+	barrier_var(index); /* the verifier wants the check and the use to be of the same loaded
+			     * value */
 	if (index >= ABI_MAX_OBJECTS || read_user_u64(&ret, PT_REGS_SP(ctx)))
 		return false;
 	object = &objects[index];
@@ -97,14 +98,14 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  *
  * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
  * function. The pool's blocks stand for that memory. So no call inside a call of the pool's
- * function is counted, in whatever file and at whatever depth it is made. The return of the pool's
- * function is therefore always awaited (WRAPS_AWAITED; so it is for every pool if stacks do not
- * follow unwind tables). An exception or longjmp may leave the function without a return, but the
+ * function is counted, in whatever file and at whatever depth it is made. So the return of the
+ * pool's function is always awaited (WRAPS_AWAITED). If stacks do not follow unwind tables, this
+ * holds for every pool. An exception or longjmp may leave the function without a return, but the
  * stack pointer of a later call shows this. If the later call is made above the function's frame,
- * the frame has been left. If it is made below, the frame's return address has as a rule been
- * overwritten. If a window ends during a call of the pool's function, the call's return is not seen
- * either. The function may then be called again from the same place, at the same stack pointer:
- * this is a new call.
+ * the frame has been left. If it is made below a frame that was left, the frame's return address
+ * has usually been overwritten. If a window ends during a call of the pool's function, the call's
+ * return is not seen either. The function may then be called again from the same place, at the same
+ * stack pointer: this is a new call.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
  * double the cost. So its returns are not awaited, and calls inside a call of such a pool are
@@ -167,7 +168,7 @@ static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_sta
 	for (i = 0; stack && i < POOL_FRAMES && i < stack->n; i++)
 		if (stack->ip[i] == outer->pool_ret)
 			return true;
-	/* if the stack ends too early to tell, the first condition alone decides */
+	/* if the walk ended too early to check the second condition, the first one decides */
 	return stack && stack->n < POOL_FRAMES && stack->end;
 }
 

@@ -20,8 +20,8 @@
 /* What ended a block. */
 enum live_end {
 	LIVE_FREED,
-	LIVE_MOVED,  /* realloc has replaced it by another block */
-	LIVE_UNSEEN, /* its end was not seen */
+	LIVE_MOVED,  /* realloc has replaced the block by another one */
+	LIVE_UNSEEN, /* the block's end was not seen */
 };
 
 /* The filter must follow the table. So each insertion and each deletion changes both, as these two
@@ -68,7 +68,7 @@ static __always_inline __u32 age_class(__u64 ns)
 }
 
 /* Counts a block as freed. The caller has deleted the block's entry or made it BIRTH_ENDED. Returns
- * false when the block belonged to a program that exec has replaced since: then the block was not
+ * false if exec has replaced the program to which the block belonged: then the block was not
  * freed. */
 static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi_process *process,
 				   const struct abi_live *block, enum live_end how)
@@ -143,8 +143,8 @@ static __always_inline __s64 live_part(const struct abi_process *process)
 	return (__s64)(process->window_ns + process->part);
 }
 
-/* Returns the part of a window that a free at this moment belongs to, for abi_live.grown; 0: it
- * belongs to none. A window begins some ms after its probes are in place. */
+/* Returns the part of a window that a free at this moment belongs to, for abi_live.grown; 0: the
+ * free belongs to no part. A window begins some ms after its probes are in place. */
 static __always_inline __s64 live_window(const struct abi_process *process)
 {
 	return bpf_ktime_get_ns() >= process->window_ns ? live_part(process) : 0;
@@ -188,8 +188,8 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_tell(process, &block, addr, END_FREED);
 }
 
-/* Keeps addr watched, as after a free, when realloc has replaced or freed the block there. If
- * another sampled block stands there already, nothing changes. */
+/* Called when realloc has replaced or freed the block at addr. Keeps the address watched, as after
+ * a free. If another sampled block is already there, nothing changes. */
 static __always_inline void live_watch_on(const struct abi_process *process, __u64 addr,
 					  struct abi_live *block)
 {
@@ -245,8 +245,8 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 
 	site = bpf_map_lookup_elem(&sites, &site_key);
 	if (!site) {
-		/* Another CPU may have inserted the site first. It only matters that the site is
-		 * there now. */
+		/* If another CPU has inserted the site first, this insertion fails, and that site
+		 * is used. */
 		err = bpf_map_update_elem(&sites, &site_key, &no_site, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(&sites, &site_key);
 		if (!site) {

@@ -101,7 +101,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, __u32); /* pid */
+	__type(key, __u32); /* a process's pid */
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
@@ -110,7 +110,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, ABI_MAX_BORROWERS);
-	__type(key, __u32); /* pid */
+	__type(key, __u32); /* a borrower's pid */
 	__type(value, struct abi_borrower);
 } borrowers __weak SEC(".maps");
 
@@ -165,7 +165,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, __u32); /* process */
+	__type(key, __u32); /* the process's id */
 	__type(value, struct abi_mappings);
 } mappings __weak SEC(".maps");
 
@@ -174,7 +174,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1024);
-	__type(key, __u32); /* process */
+	__type(key, __u32); /* the process's id */
 	__type(value, struct abi_python);
 } pythons __weak SEC(".maps");
 
@@ -234,7 +234,8 @@ const volatile bool returns_always __weak = false;
 /* True if the programs are attached by uprobe_multi links. others_look() works only then. */
 const volatile bool counts_others __weak = false;
 
-/* True if the cost of all probes together is wanted. Else machine_cpus is not kept. */
+/* True if user space wants the cost of all probes together. If false, nothing is counted in
+ * machine_cpus. */
 const volatile bool count_machine __weak = false;
 
 /* The mask that makes a process's row from its id. It is one less than a power of two. */
@@ -242,18 +243,19 @@ const volatile __u32 process_rows __weak = 0;
 
 /* No call is recorded before user space sets this, which it does when everything is attached. */
 volatile __u32 active __weak;
-__u64 ends_lost __weak;		/* entries for which the ring `ends` had no room */
+__u64 ends_lost __weak;		/* number of entries for which the ring `ends` had no room */
 __u64 n_pools __weak;		/* pools that have had a sampled block so far */
-__u64 events_lost __weak;	/* entries for which the ring `events` had no room */
-__u64 processes_refused __weak; /* processes to trace for which there was no room */
+__u64 events_lost __weak;	/* number of entries for which the ring `events` had no room */
+__u64 processes_refused __weak; /* number of processes that were to be traced, but for which there
+				 * was no room */
 __u64 borrowers_changes __weak; /* how often a borrower has begun or ended so far */
-__u64 borrowers_lost __weak;	/* borrowers for which there was no room */
+__u64 borrowers_lost __weak;	/* number of borrowers for which there was no room */
 /* Counts the changes of the data that notes are made from (running.bpf.h). Whoever makes such a
  * change (an exec, or user space) raises the counter afterwards. */
 volatile __u64 changes __weak;
 /* True if some function of the table is WRAPS_AWAITED. */
 volatile __u32 any_wraps __weak;
-volatile __u32 any_pools __weak; /* some function of the table is WRAPS_BY_STACK */
+volatile __u32 any_pools __weak; /* true if some function of the table is WRAPS_BY_STACK */
 /* True once user space has put a process into `pythons`. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;

@@ -27,8 +27,8 @@
 #define MARKER_EQUAL_SHIFT 9
 
 /* Does a sample of this size tell the target's interval well? A block that is many intervals long
- * is almost surely sampled. So its weight is hardly more than its size. The small difference tells
- * R only roughly, because the weight was rounded to whole bytes. */
+ * is almost surely sampled, so its weight is hardly more than its size. The weight is rounded to
+ * whole bytes, so such a small difference tells R only roughly. */
 static __always_inline bool marker_tells(__u64 size, __u64 interval)
 {
 	return size < 4 * interval;
@@ -99,8 +99,8 @@ static __always_inline bool marker_keep(__u64 size, __u64 weighted, __u64 own, _
 	wanted = weighted_bytes(size ? size : 1, weight_q16(size, own));
 	if (weighted >= wanted)
 		return true;
-	/* here size < 16 own, so wanted < 2^37: for a larger size, wanted = size, and that case has
-	 * returned above */
+	/* here size < 16 own, so wanted < 2^37. For a larger size, wanted = size, so the function
+	 * has returned above */
 	return ((random_u32() >> 8) * wanted) >> 24 < weighted;
 }
 

@@ -5,8 +5,9 @@
  * process the call is made. A probe for another process costs this visit, and a probe for all
  * processes also runs its program. The calibration measures probes on memtrace's own code, where
  * none of these costs arise. A probe for another process may even make the kernel trap the call's
- * return: the probe's program is not run at the entry, so it cannot say that the return is not
- * wanted. So the probes are counted now and then, and user space adds their cost.
+ * return. The reason: its program is not run at the entry, so it cannot ask the kernel to leave the
+ * return alone. So the probes of other tracers are counted now and then, and user space adds their
+ * cost.
  *
  * While the kernel runs a program of a uprobe_multi link, it notes a context in the task. From this
  * context the program finds the list of probes. (Other kinds of links do not show the list.) Since
@@ -27,7 +28,7 @@ struct others_walk {
 	struct abi_process_cpu *cpu, *machine; /* machine: NULL if its counters are not wanted */
 	const struct bpf_uprobe *own;	       /* the probe that runs */
 	const struct list_head *head, *node;
-	bool trapped; /* some other probe makes the kernel trap the call's return */
+	bool trapped; /* a probe that is not memtrace's makes the kernel trap the call's return */
 };
 
 /* Counts a probe, unless it is memtrace's own. memtrace attaches one program to many processes, so
@@ -44,7 +45,7 @@ static __always_inline bool others_add(struct others_walk *walk,
 	const struct bpf_uprobe *probe;
 	bool runs = false;
 
-	if (!handler) /* the probe is at the return only */
+	if (!handler) /* the probe is only on the return */
 		return true;
 	if (handler == BPF_CORE_READ(own, consumer.handler)) {
 		probe = (const void *)consumer - bpf_core_field_offset(struct bpf_uprobe, consumer);
@@ -98,7 +99,8 @@ CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 	if (walk.machine)
 		count(&walk.machine->other_looks, 1);
 	bpf_loop(MAX_OTHERS, others_step, &walk, 0);
-	if (!walk.trapped || returns_always) /* every return is trapped anyway */
+	if (!walk.trapped || returns_always) /* returns_always: every return is trapped, also
+					      * without other tracers */
 		return 0;
 	count(&cpu->others_trapped, 1);
 	if (walk.machine)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Blocks that end with their pool. A pool is a heap of mimalloc's that is destroyed, a pool of a
- * program or runtime that memtrace knows (PostgreSQL, nginx, APR, PHP), or a pool that the user has
- * named. The sampled blocks of each pool stand in a list, so that each of them can be counted as
- * freed when the pool ends. As long as no pool has had a sampled block, frees call nothing of this
- * file.
+/* Blocks that end with their pool. There are three kinds of pools: heaps of mimalloc that are
+ * destroyed; pools of programs and runtimes that memtrace knows (PostgreSQL, nginx, APR, PHP);
+ * pools that the user has named. The sampled blocks of each pool stand in a list, so that each of
+ * them can be counted as freed when the pool ends. As long as no pool has had a sampled block,
+ * frees call nothing of this file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
- * Whoever changes the list takes the pool's lock, but does not wait for it: the lock's holder may
- * be a program that was interrupted on this very CPU. Whoever does not get the lock changes
- * nothing. That is safe. A block that is not in the list does not end with its pool; it is counted
- * as a loss. A block that is in the list but no longer in the live table is passed over.
+ * A program takes the pool's lock before it changes the list. It does not wait for the lock,
+ * because the lock's holder may be a program that was interrupted on this very CPU. A program that
+ * does not get the lock leaves the list unchanged, which is safe. A block that is not in the list
+ * does not end with its pool; it is counted as a loss. A block that is in the list but no longer in
+ * the live table is passed over.
  *
  * Every pool has a number of its own. With each block in a list, its pool's address and number are
  * stored. If the pool that is now at this address has another number, the block belongs to an
@@ -54,7 +55,7 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 	other.addr = pool_addr;
 	pool = bpf_map_lookup_elem(&pools, &other);
 	if (!pool || pool->number != block->number) {
-		bpf_map_delete_elem(&pooled, &key); /* its pool has ended */
+		bpf_map_delete_elem(&pooled, &key); /* the block's pool has ended */
 		return 0;
 	}
 	if (!pool_lock(pool))
@@ -82,8 +83,8 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 		pool_unlock(pool);
 		return 0;
 	}
-	/* The pool stays locked: whoever still tries to lock it must not put a block into a pool
-	 * that is no longer in the map. */
+	/* The pool stays locked, because it is no longer in the map. So a program that has found
+	 * the pool before cannot put a block into it. */
 	other.addr = pool_addr;
 	bpf_map_delete_elem(&pools, &other);
 	return 0;
@@ -156,7 +157,7 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 	return !walk->addr;
 }
 
-/* Handles the end of the pool at addr, just before it happens. frees: the pool's blocks end with
+/* Handles the end of the pool at addr, just before the pool ends. frees: the pool's blocks end with
  * it; else the pool hands them over to another pool. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
@@ -168,7 +169,8 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 
 	if (!process || !cpu)
 		return 0;
-	if (!use_tables) { /* bpf_loop() may be missing, too */
+	if (!use_tables) { /* without use_tables, the kernel may have no bpf_loop(), which a walk
+			    * along the list needs */
 		lose(cpu, LOST_POOLED);
 		return 0;
 	}
@@ -189,8 +191,8 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 		pool->told = pool->first;
 		pool->told_in = live_part(process);
 	}
-	/* a pool that is deleted stays locked: whoever has found it before cannot lock it any
-	 * more */
+	/* a pool that is deleted stays locked: a program that has found it before cannot lock it
+	 * any more */
 	if (!walk.stays)
 		bpf_map_delete_elem(&pools, &key);
 	if (walk.addr)

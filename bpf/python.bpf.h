@@ -10,13 +10,13 @@
  *
  * While a generator A passes an exception on to a generator B ("yield from"), A has no native
  * frame. Up to 3.10 the Python frame of A has no mark during this time. 3.11 leaves the mark in the
- * frame. So in 3.11 the walk ignores a mark if two conditions hold. The mark is in the first Python
- * frame that the walk puts in place of a native frame. And this Python frame has noted the depth of
- * its stack, as frames do that have called Python.
+ * frame. So in 3.11 the walk ignores a mark on two conditions. First, the mark is in the first
+ * Python frame that the walk puts in place of a native frame. Second, this Python frame has noted
+ * the depth of its stack, as a frame does when it calls Python.
  *
  * Where each field lies depends on Python's version. User space finds the offsets (struct
- * abi_python). The target may forge all that is read, and so send the walk in circles. Each step
- * reads one frame, so the limit of frames ends such a walk. */
+ * abi_python). The target may forge the data that the walk reads, and so send the walk in circles.
+ * Each step reads one frame, so the limit of frames ends such a walk. */
 #ifndef MEMTRACE_BPF_PYTHON_BPF_H
 #define MEMTRACE_BPF_PYTHON_BPF_H
 
@@ -33,7 +33,8 @@ static __always_inline bool python_runs_at(const struct abi_python *python, __u6
 	       (pc >= python->cold_start && pc < python->cold_end);
 }
 
-/* Finds the state of the thread whose thread pointer (pthread_self()) is self. 0: none. */
+/* Returns the address of the state of the thread whose thread pointer (pthread_self()) is self. 0:
+ * there is none. */
 static __always_inline __u64 python_thread(const struct abi_python *python, __u64 self)
 {
 	__u64 thread = 0, id;
@@ -73,8 +74,8 @@ static __always_inline void python_enter(struct unwind *u, const struct abi_pyth
 	u->python_first = 1;
 }
 
-/* Reads the next Python frame, and puts it into the stack unless it belongs to no function or makes
- * no sense. 0: the walk goes on; 1: the walk is over. */
+/* Reads the next Python frame. Puts the frame into the stack if it makes sense and belongs to a
+ * function. 0: the walk goes on; 1: the walk is over. */
 static __always_inline int python_step(struct unwind *u, const struct abi_python *python)
 {
 	__u64 code, instruction, unit, last, depth;

@@ -58,8 +58,8 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 		if (!call->addr || call->addr == call->old_addr)
 			return 0;
 	}
-	/* A call that only gives memory back needs no stack. A call whose stack could not be taken
-	 * has an effect all the same, and is reported. */
+	/* A call that only gives memory back needs no stack. If a stack could not be taken, the
+	 * call is reported without it, because the call still has an effect. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
 		if (take_stack(from, cpu, process, &call->stack))

@@ -7,9 +7,9 @@
  * turn: the thread's number, and this count, read before anything was looked up. The note is valid
  * while the running thread's turn equals that word. Then, since the note was made, the thread has
  * run on this CPU all the time, and no other thread has. So
- * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
- *   in the middle of reading or writing a note does no harm: if another thread ran, this one was
- *   switched out, and its turn is over;
+ * - a valid note was written by this very thread, on this CPU, and no other thread has written to
+ *   it since. Preemption in the middle of reading or writing a note does no harm: if another thread
+ *   ran, this one was switched out, and its turn is over;
  * - when two threads have each written a part of one note, the note's turn is that of one of them,
  *   and the turns of both are over;
  * - the thread may overwrite whatever note it finds: if the note is another thread's, it is no

@@ -9,10 +9,10 @@
  *
  * and is counted down in bytes. Sizes are whole numbers, so the countdown is a whole number, too.
  * It begins at floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R)
- * exactly. The Poisson process has no memory. So the bytes by which a sampled allocation goes
- * beyond the point are forgotten. And counters per CPU are as good as counters per thread. The
- * first distance on a CPU is drawn like any other. (A countdown that started at 0 would always
- * sample the first allocation.)
+ * exactly. The Poisson process has no memory. So when an allocation is sampled, its bytes beyond
+ * the point are not counted down from the next distance. For the same reason, counters per CPU are
+ * as good as counters per thread. The first distance on a CPU is drawn like any other. (A countdown
+ * that started at 0 would always sample the first allocation.)
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
@@ -84,7 +84,7 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 
 	if (interval <= 1)
 		return true;
-	if (size >> 62) /* no such allocation can succeed */
+	if (size >> 62) /* an allocation of this size cannot succeed */
 		return false;
 	/* The rest of a distance that was drawn for another interval means nothing now. So a new
 	 * distance is drawn. */

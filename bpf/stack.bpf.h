@@ -5,9 +5,9 @@
  * return address is at [rsp], and rbp has the caller's value. So the allocator function and its
  * immediate caller are always right. From there the walk goes on by unwind tables (unwind.bpf.h).
  *
- * Tables cannot be used in two cases: if the kernel is older than 5.17 or refuses the programs for
- * this walk (use_tables), and if the process's mappings are not known yet and the kernel must not
- * be asked for them (vma.bpf.h). In both cases the walk follows frame pointers, as long as they
+ * Tables cannot be used in two cases. First, the kernel is older than 5.17, or refuses the programs
+ * for this walk (use_tables). Second, the process's mappings are not known yet, and the kernel must
+ * not be asked for them (vma.bpf.h). In both cases the walk follows frame pointers, as long as they
  * look like frame pointers. In a program compiled without frame pointers, such a walk collects
  * wrong addresses. User space removes addresses that point to no code
  * (profile__cut_implausible). */

@@ -118,7 +118,7 @@ static __always_inline bool fits(struct task_struct *task, const struct abi_prog
 	return true;
 }
 
-struct inode___generation { /* not in vmlinux.h */
+struct inode___generation { /* vmlinux.h lacks this field */
 	__u32 i_generation;
 } __attribute__((preserve_access_index));
 
@@ -143,10 +143,10 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 
 	if (!left)
 		return NULL;
-	if (process_cpu(left->id)) { /* it was not dropped: then its note may stand here still */
+	if (process_cpu(left->id)) { /* a dropped process may still have a note here */
 		process = bpf_task_storage_get(&processes, task, left,
 					       BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!process) /* from now on nothing of it is seen */
+		if (!process) /* from now on no call of the process is recorded */
 			count(&processes_refused, 1);
 	}
 	bpf_map_delete_elem(&headless, &pid);
@@ -194,7 +194,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	process = bpf_task_storage_get(&processes, leader, NULL, 0);
 	if (!process && old_pid != task->tgid) {
 		process = inherit(leader);
-		/* `headless` has no borrowers */
+		/* `headless` holds no borrowers, so the task may be a borrower */
 		if (!process)
 			end_borrower(task);
 	}
@@ -209,8 +209,9 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	read_exe(task, &exe);
 	fit = fits(task, &exe, &unknown) || child;
 	if (process && selection.dynamic && !selection.follow && !fit) {
-		/* unknown: if user space finds that the program fits, it makes the process a target
-		 * again. Until then its calls must not count to the program that it ran before. */
+		/* If `unknown` is true, user space makes the process a target again as soon as it
+		 * finds that the new program fits. Until then, calls of the new program must not
+		 * count for the old one. */
 		tell(EVENT_EXIT, process, 0, task, &exe, now, false, 0);
 		bpf_task_storage_delete(&processes, leader);
 		process = NULL;
@@ -249,19 +250,19 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	struct abi_mappings *known;
 	struct abi_program exe = {};
 
-	if (child->pid != child->tgid) /* a thread */
+	if (child->pid != child->tgid) /* a new thread, not a new process */
 		return 0;
 	theirs = process_of(parent);
 	if (!theirs)
 		return 0;
-	if (child->mm == parent->mm) { /* vfork: what it allocates is its parent's */
+	if (child->mm == parent->mm) { /* a child of vfork: its allocations count for its parent */
 		struct abi_process borrowed = *theirs;
 
 		borrowed.borrowed = 1;
 		if (bpf_task_storage_get(&processes, child, &borrowed,
 					 BPF_LOCAL_STORAGE_GET_F_CREATE))
 			begin_borrower(child, theirs->id);
-		else /* the child's end would not be noted */
+		else /* without an entry, the child's end would not be noted */
 			count(&borrowers_lost, 1);
 		return 0;
 	}
@@ -303,13 +304,14 @@ int BPF_PROG(task_exit, struct task_struct *task)
 			return 0;
 		if (bpf_map_update_elem(&headless, &pid, process, BPF_ANY))
 			count(&processes_refused, 1);
-		/* meanwhile the other threads may have ended, too, or the process was released */
+		/* meanwhile the other threads may have ended, too, or memtrace may have released
+		 * the process */
 		if (!task->signal->live.counter || !process_of(task))
 			bpf_map_delete_elem(&headless, &pid);
 		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false, 0);
 		return 0;
 	}
-	/* even if the process is not traced any more: the next process with this pid must not
+	/* also if the process is not traced any more: the next process with this pid must not
 	 * inherit the entry */
 	bpf_map_delete_elem(&headless, &pid);
 	process = process_of(task);
@@ -388,7 +390,7 @@ int task_victim(struct bpf_raw_tracepoint_args *ctx)
 		tgid = (__u32)BPF_CORE_READ(task, tgid);
 	} else {
 		tgid = (__u32)ctx->args[0];
-		/* most often the process that asked for memory is the victim */
+		/* usually the victim is the process that asked for memory */
 		if (bpf_get_current_pid_tgid() >> 32 == tgid)
 			task = (struct task_struct *)bpf_get_current_task();
 	}

@@ -4,8 +4,8 @@
  *
  * One step finds the mapping that holds the pc, and in the mapping's table the rule for that pc.
  * The rule gives the CFA (rsp before the call) from rsp or rbp. The return address is at CFA - 8.
- * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. Where there is
- * no rule (JIT, hand-written assembly) the frame pointer is tried for that frame. The pc of a
+ * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. If there is no
+ * rule (JIT code, hand-written assembly), the walk tries that frame's frame pointer. The pc of a
  * caller's frame is the return address - 1. So the pc is inside the call, not after it.
  *
  * Go's code has no .eh_frame, keeps frame pointers, and switches stacks. Goroutines have stacks of
@@ -24,7 +24,7 @@
 
 /* words of the stack that are read at once: an access to user memory costs 80 ns at any size */
 #define WINDOW_WORDS	64
-#define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is taken for a wild pointer */
+#define MAX_FRAME_BYTES (16ULL << 20) /* a larger frame is a sign of a wrong frame pointer */
 
 #define GO_STACK_HIGH 8 /* offset of the stack's upper end in Go's struct runtime.g */
 
@@ -38,13 +38,13 @@
 struct unwind {
 	__u64 pc; /* the address that the rule is looked up for */
 	__u64 sp, bp;
-	__u64 window_addr; /* the address that window was read from; 0: none */
+	__u64 window_addr; /* the address that `window` was read from; 0: nothing was read */
 	__u64 window[WINDOW_WORDS];
 	__u64 trampoline; /* address of the return probes' trampoline; 0: none */
 	__u32 max_frames;
 	__u32 bridged; /* 0, or the flag STACK_BRIDGED */
-	__u32 may_ask; /* ask_mapping() may be called */
-	/* a frame whose file has no table yet was crossed by frame pointer */
+	__u32 may_ask; /* the walk may call ask_mapping() */
+	/* the walk has followed a frame pointer through code whose file has no table yet */
 	__u32 guessed;
 	/* the state of python.bpf.h: */
 	__u32 python_known; /* the thread's first Python frame was searched for */
@@ -52,7 +52,8 @@ struct unwind {
 	__u32 python_first; /* the next Python frame takes the native frame's place */
 	__u64 python_frame; /* address of the next frame; 0: none */
 	__u64 python_words[PYTHON_WORDS];
-	struct abi_mapping asked; /* last answer of ask_mapping(); start and end 0: none */
+	struct abi_mapping asked; /* last answer of ask_mapping(); if start and end are 0, there is
+				   * none */
 	struct abi_stack stack;	  /* stack.end: why the walk would stop here */
 };
 
@@ -79,7 +80,7 @@ static __always_inline int read_stack_word(struct unwind *u, __u64 addr, __u64 *
 		__u64 from = addr - u->sp <= 8 * (WINDOW_WORDS - 1) ? u->sp & ~7ULL : addr;
 
 		if (read_user(u->window, sizeof(u->window), from)) {
-			u->window_addr = 0; /* the stack's end is near */
+			u->window_addr = 0; /* the window would reach beyond the end of the stack */
 			return read_user_u64(ret, addr) ? -1 : 0;
 		}
 		u->window_addr = from;
@@ -116,8 +117,9 @@ static __always_inline __u64 not_above(__u64 a, __u64 b)
 	return difference;
 }
 
-/* Returns i, which is below size (a power of two), in a form that shows this to the verifier.
- * Without the barrier, clang would see that the mask changes nothing, and leave it out. */
+/* Returns i, and shows the verifier that i is below size (a power of two). The caller knows this
+ * already. So without the barrier, clang would see that the mask changes nothing, and leave it
+ * out. */
 static __always_inline __u32 within(__u32 i, __u32 size)
 {
 	barrier_var(i);
@@ -213,9 +215,9 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
 	/* The condition holds if u->pc is the last byte of a gap in front of a function. No call
-	 * stands in a gap. So no call has put the return address, the function's first byte, on the
-	 * stack. makecontext() has put it there: a coroutine returns to this function. (A function
-	 * whose row is the first of a chunk is not recognized.) */
+	 * stands in a gap. So no call has put the return address (the address of the function's
+	 * first byte) on the stack. makecontext() has put it there: a coroutine returns to this
+	 * function. (A function whose row is the first of a chunk is not recognized.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
 		mark_not_called(u);
@@ -226,7 +228,7 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	return rule;
 }
 
-/* Goes one frame up by the frame pointer, where there is no rule. Returns 0, or -1 if this is not
+/* Goes one frame up by the frame pointer, in code without a rule. Returns 0, or -1 if this is not
  * possible. */
 static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 {
@@ -298,7 +300,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 		u->sp = sp;
 		u->bp = bp;
 		u->window_addr = 0;
-		u->pc = ret; /* interrupted there, not called from there */
+		u->pc = ret; /* the code was interrupted at pc, and made no call there */
 		u->stack.ip[n] = ret + 1;
 		u->stack.n = n + 1;
 		return 0;

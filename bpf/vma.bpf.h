@@ -9,9 +9,9 @@
  * file's owner may set it.) User space keeps the file open, so no other file gets its inode.
  *
  * Asking takes the lock of the address space, if the lock is free, and releases it. With interrupts
- * off the lock is released only later. If two programs ask on one CPU before this release, one lock
- * is never released, and the process cannot end (fixed by Linux's commit fa9dcacdcdf4, of 2026). So
- * a program that runs with interrupts off does not ask. */
+ * off the lock is released only later. If a second program asks on the same CPU before this
+ * release, one lock is never released, and the process cannot end (fixed in Linux by commit
+ * fa9dcacdcdf4, of 2026). So a program that runs with interrupts off does not ask. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 
@@ -81,7 +81,7 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	backing = (void *)vma->vm_file;
 	if (!backing || !(vma->vm_flags & VM_EXEC))
 		return 0;
-	found->table = ABI_MAX_TABLES; /* a number that no table has */
+	found->table = ABI_MAX_TABLES; /* no table has this number */
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
