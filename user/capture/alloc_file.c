@@ -16,14 +16,15 @@
 #include "elf/unwind.h"
 
 #define MAX_KEPT_BYTES (8u << 20)
-#define LIBC_MARK      "gnu_get_libc_version" /* only glibc has it */
+#define LIBC_MARK      "gnu_get_libc_version" /* only glibc defines this symbol */
 #define PHP_MODULE     "sapi_module"
 
 struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
 	struct alloc_how how;
-	struct alloc_file **kept; /* indexed by the binary's index; NULL: not read, or freed */
+	struct alloc_file **kept; /* indexed by the binary's index; NULL: the file was not read, or
+				   * what was read is freed */
 	size_t n_kept;
 	size_t kept_bytes;
 	struct alloc_file *passing; /* the last result, if it is not kept */
@@ -81,7 +82,7 @@ static int add_extra(struct alloc_reader *r, const char *path,
 			rc = alloc_reader__add_offer(r, 0, extra[i]->symbol, &extra[i]->func,
 						     &symbol);
 	}
-	/* the user named these: they are used even if another file defines the name, too */
+	/* the user named these functions: they are used even if another file defines them, too */
 	for (size_t i = 0; i < r->part->n_aliases; i++)
 		r->part->aliases[i].exported = false;
 	return alloc_reader__end_part(r) ?: rc;
@@ -107,8 +108,8 @@ static bool is_family(const struct alloc_family *f, const struct elf_image *imag
 	return false;
 }
 
-/* Does an earlier part of the file have the function already: the part of the user's functions, or
- * the part of an earlier family? */
+/* Does an earlier part of the file already have the function? Earlier parts are those of the user's
+ * functions and of earlier families. */
 static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 {
 	for (size_t i = 0; i < file->n_parts; i++)
@@ -124,8 +125,9 @@ static bool ends_at_once(const struct alloc_family *f)
 	return f->home == HOME_POOL || f->home == HOME_METHODS;
 }
 
-/* Returns what the function does, as far as this run follows it. Only runs without a limit of
- * overhead follow the ends of pools. */
+/* Returns the description of the function for this run. Only runs without a limit of overhead
+ * follow the ends of pools. If stacks do not follow unwind tables, the returns of all functions
+ * that wrap are awaited. */
 static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_function *fn)
 {
 	struct abi_func func = fn->func;
@@ -172,7 +174,8 @@ static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 		    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 			continue;
 		claimed[i] = true;
-		/* if no code calls the function directly, no direct call has to be recognized */
+		/* no code calls the function directly, so no call of it has to be recognized as
+		 * inner */
 		if (abi_role__frees(func.role) && func.outer &&
 		    !elf_image__direct_callers(r->image, symbol.vaddr, &caller, 1))
 			func.outer = 0;
@@ -279,8 +282,8 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	rc = elf_image__open(fd, path, &(struct elf_wanted){is_wanted, &wanted}, &image, NULL);
 	if (rc)
 		return rc == -ENOMEM ? error__set(err, rc, "out of memory") : 0;
-	/* The dynamic linker of older glibc exports a malloc, which only serves the linker's own
-	 * start. */
+	/* In older glibc, the dynamic linker exports a malloc, but uses it only while the linker
+	 * itself starts. */
 	soname = elf_image__soname(image);
 	if (soname && !strncmp(soname, "ld-linux", 8))
 		return 0;

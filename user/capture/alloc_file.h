@@ -19,38 +19,41 @@
 #include "elf/pymalloc.h"
 #include "proc/maps.h"
 
-/* A function that the user named: of an allocator on top of others, such as a memory pool, or of an
- * allocator that memtrace does not know. */
+/* A function that the user named. It belongs to an allocator on top of others (such as a memory
+ * pool), or to an allocator that memtrace does not know. */
 struct alloc_extra {
 	const char *file; /* a path, or (without a slash) its last part; "exe": the program */
 	const char *symbol;
-	struct abi_func func; /* how to read its calls, as in the table of functions */
+	struct abi_func func; /* how the kernel side reads the function's calls, as in the table of
+			       * functions */
 };
 
 /* The markers by which a program reports its own samples, as in the OpenTelemetry profiler's design
- * for memory. For each sampled block the program fires otel_memory:alloc(address, size, weighted
- * bytes) when the block exists, and otel_memory:free(address) before it frees the block. A file's
- * markers make up one struct alloc_part, whose family has this name. */
+ * for memory. There are two markers for each sampled block. The program fires
+ * otel_memory:alloc(address, size, weighted bytes) when the block exists. It fires
+ * otel_memory:free(address) before it frees the block. A file's markers make up one struct
+ * alloc_part, whose family has this name. */
 #define ALLOC_MARKERS "otel_memory"
 
 #define ALLOC_NOWHERE SIZE_MAX
 #define ALLOC_TAKERS  PYMALLOC_ARENA_CODE
 
-/* A function of an allocator, and where its probe would be. */
+/* A function of an allocator, and the place for its probe. */
 struct alloc_offer {
-	const char *name;     /* from the table of functions (static), or the user's */
+	const char *name;     /* the function's name: from the table of functions (static), or as
+			       * the user gave it */
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
-	uint64_t bytes;	      /* size of its code; 0: unknown */
+	uint64_t bytes;	      /* size of the function's code; 0: unknown */
 	struct probe_site site;
 	struct code_place insn;	    /* the probed instruction */
-	size_t first_exit, n_exits; /* its ret instructions in alloc_part.exits, if func.exits is
-				     * set */
+	size_t first_exit, n_exits; /* the function's ret instructions in alloc_part.exits, if
+				     * func.exits is set */
 	/* If this function only hands its calls over to another function of the part: the index of
 	 * that function, which is probed instead. Else ALLOC_NOWHERE. */
 	size_t leads_to;
 	struct abi_marker marker; /* where a marker's arguments are */
 	uint64_t semaphore;	  /* file offset of a marker's semaphore; 0: it has none */
-	int rc;			  /* negative errno: it cannot be probed */
+	int rc;			  /* negative errno: the function cannot be probed */
 	char why[96];
 };
 
@@ -63,30 +66,31 @@ struct alloc_alias {
 
 /* One allocator in the file. */
 struct alloc_part {
-	const char *family; /* static: such as "glibc"; "named": what the user named; or
-			     * ALLOC_MARKERS */
+	const char *family; /* a static text, such as "glibc"; "named": the functions that the user
+			     * named; or ALLOC_MARKERS */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize the allocator's calls to itself */
-	/* code, besides its functions, by which the allocator takes memory from the kernel */
+	/* code outside of the allocator's functions by which the allocator takes memory from the
+	 * kernel */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
 	/* the functions that end all blocks of the pool at once get no probes, because windows
 	 * cannot follow such ends */
 	bool endless;
-	bool slow; /* endless; and to remove so many of this run's probes takes too long for
-		    * windows */
+	bool slow; /* the pool cannot be traced in windows, because it takes too long to remove so
+		    * many of this run's probes; only if `endless` is true */
 };
 
 struct alloc_file {
-	bool shared; /* as in alloc_files__look() */
+	bool shared; /* `shared` of alloc_files__look() */
 	/* the user's part or (if the user named nothing) the markers' part first, then the
 	 * others */
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
-	/* at least one part belongs to a family of alloc_families that is not a pool (its home is
+	/* at least one part belongs to a family of alloc_families that is no pool (its home is
 	 * below HOME_POOL) */
 	bool known;
 	/* The family (static) of a pool in the file. The calls of this pool cannot be seen: the
@@ -94,7 +98,7 @@ struct alloc_file {
 	 * known. NULL: there is no such pool. */
 	const char *copied;
 	char why[96];	     /* why not all copies are known */
-	struct forward copy; /* how the freeing function of a language's pool passes calls on */
+	struct forward copy; /* how the freeing function of a language's pool passes its calls on */
 	/* vaddr of `sapi_module`, PHP's description of its server, which begins with a pointer to
 	 * the server's name; 0: there is none */
 	uint64_t sapi;
@@ -113,18 +117,18 @@ struct alloc_how {
 	/* no function gets a return probe; the results of all functions are seen at their ret
 	 * instructions, like those of functions that may throw */
 	bool no_returns;
-	/* even many probes can be placed and removed quickly. So where the compiler has put copies
-	 * of a pool's functions into their callers, the copies are searched for; there may be
-	 * hundreds */
+	/* even many probes can be placed and removed quickly. So the search also looks for the
+	 * copies of a pool's functions that the compiler has put into callers. There may be
+	 * hundreds of copies */
 	bool copies;
-	/* stacks follow unwind tables. If not, stacks are too short to show that a call was made
-	 * inside a pool's call, so the returns of the pools' functions are awaited */
+	/* stacks follow unwind tables. If false, stacks are too short to show that a call was made
+	 * inside a pool's call. So the returns of the pools' functions are awaited */
 	bool tables;
-	/* the ends of pools are followed. If not, pools that can end all their blocks at once are
-	 * not searched for; only PHP's is (alloc_part.endless) */
+	/* the ends of pools are followed. If false, PHP's pool is the only pool with such ends that
+	 * is searched for (alloc_part.endless) */
 	bool pools;
-	/* processes may report samples of their own by markers. If not, markers are not searched
-	 * for */
+	/* processes may report samples of their own by markers. If false, the search ignores
+	 * markers */
 	bool markers;
 	/* called after each slice of a long search */
 	struct pymalloc_meanwhile meanwhile;
@@ -154,10 +158,10 @@ bool alloc_files__have_interp(const struct alloc_files *files, const struct maps
 
 /* Reads what the file behind a mapping of process pid offers. `extra`: the functions in this file
  * that the user named. `shared`: the process has a dynamic linker. Then other files reach a C
- * library's malloc through the PLT, and a direct call of malloc comes from the library itself. A
- * file that is gone or is no ELF file offers nothing. *ret is valid until the next call. 0; a
- * positive errno when the file could not be opened and so offers nothing; -ENOENT when the file
- * lacks a function that the user named; other negative errno. */
+ * library's malloc through the PLT, and a direct call of malloc comes from the library itself. If
+ * the file is gone or is no ELF file, *ret has no parts. *ret is valid until the next call. 0; a
+ * positive errno: the file could not be opened, and *ret has no parts; -ENOENT: the file lacks a
+ * function that the user named; other negative errno. */
 int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err);

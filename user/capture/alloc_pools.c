@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which functions of a pool show all of its blocks? Compilers copy the functions of a pool into
- * their callers, whole or in part, and a copy calls nothing. Probes on the functions would then
- * miss blocks without a sign. So a pool is probed only if the file shows that its functions are
- * called and have no copies, or if all copies are found. */
+/* Do probes on a pool's functions show all blocks of the pool? Compilers copy these functions into
+ * their callers, whole or in part. A copy does not call the function, so probes on the function
+ * miss the copy's blocks, and nothing shows this. So a pool is probed only if the file shows that
+ * its functions are called and have no copies, or if all copies are found. */
 #include "capture/alloc_reader.h"
 
 #include <elf.h>
@@ -24,8 +24,8 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 	if (elf_image__soname(r->image))
 		return true;
 	for (; fn->name; fn++) {
-		/* only the first function and the functions that free a pool are checked: the
-		 * others are called more rarely */
+		/* only the first function and the functions that free a pool are checked, because
+		 * the other functions are called more rarely */
 		if ((fn != f->functions[0] && fn->func.role != ROLE_POOL_FREE) ||
 		    elf_image__find_function(r->image, fn->name, &symbol))
 			continue;
@@ -36,11 +36,11 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 }
 
 #define MOST_CALLERS 64 /* at most this many callers of each part are examined */
-#define MOST_PARTS   64 /* at most this many parts are examined: each takes a search of all code */
+#define MOST_PARTS   64 /* at most so many parts are examined: each needs a search of all code */
 
 struct parts {
 	const struct alloc_reader *r;
-	const struct alloc_function *functions; /* of the pool */
+	const struct alloc_function *functions; /* the pool's functions */
 	size_t n;
 };
 
@@ -175,8 +175,8 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 		file->copied = f->name;
 		return 0;
 	}
-	/* whether functions were copied is best read from a freeing function: it checks nothing
-	 * before it passes the call on */
+	/* a freeing function shows best if functions were copied, because it checks nothing before
+	 * it passes the call on */
 	while (fn->func.role != ROLE_FREE)
 		fn++;
 	rc = elf_image__find_function(r->image, fn->name, &symbol);

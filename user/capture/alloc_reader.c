@@ -61,8 +61,8 @@ static uint8_t place_of(const struct probe_site *site, uint8_t n)
 	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
 }
 
-/* Is the offer the part's first allocating function (malloc)? If its results cannot be seen, probes
- * on the other functions are of no use. */
+/* Is the offer the part's first allocating function (malloc)? If the results of this function
+ * cannot be seen, probes on the other functions are of no use. */
 static bool is_first_alloc(const struct alloc_part *part, const struct alloc_offer *offer)
 {
 	const struct alloc_offer *o = part->offers;
@@ -98,7 +98,7 @@ static int add_exits(struct alloc_reader *r, struct alloc_offer *offer)
 		return alloc_reader__cannot(
 			offer, rc, "its results cannot be seen without a return probe (%.64s)",
 			exits.why);
-	if (rc) { /* no exits: calls of the function are counted as lost */
+	if (rc) { /* no ret instructions are known: calls of the function are counted as lost */
 		offer->func.exits = 0;
 		offer->func.blind = 1;
 		snprintf(offer->site.why, sizeof(offer->site.why), "its results are lost: %.72s",
@@ -185,10 +185,11 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		const struct abi_func *func = &r->part->offers[i].func;
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
-		/* The inner calls of freeing functions are not needed: a block that is freed twice
-		 * is recorded once. (A call of a freeing function with `outer` is inner if an outer
-		 * function made it.) A function that makes a pool has direct callers everywhere,
-		 * not only in the allocator. */
+		/* Inner calls of freeing functions do no harm: if a block is freed twice, its end
+		 * is recorded once. So they are not searched for. (If a freeing function has
+		 * `outer`, its call is inner if an outer function made it.) Nor are inner calls of
+		 * functions that make pools, because such functions have direct callers outside of
+		 * the allocator, too. */
 		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
@@ -253,7 +254,8 @@ int alloc_reader__end_part(struct alloc_reader *r)
 	struct alloc_part *part = r->part;
 	int rc = 0;
 
-	r->file->n_parts++; /* the part is counted now, so that it is freed on failure */
+	r->file->n_parts++; /* the part is counted at once, so that it is also freed after a
+			     * failure */
 	for (size_t i = 0; i < part->n_offers; i++)
 		part->offers[i].leads_to = hands_over(r, i);
 	for (size_t i = 0; i < part->n_offers && !rc; i++)

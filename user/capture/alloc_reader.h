@@ -13,7 +13,7 @@ struct alloc_reader {
 	struct unwind_table *table; /* built when it is first needed */
 	bool no_table;
 	struct alloc_how how;
-	/* about the part that is being read: */
+	/* the members below describe the part that is being read: */
 	/* callers outside the allocator use the PLT or pointers, so direct calls are the
 	 * allocator's own */
 	bool interposed;

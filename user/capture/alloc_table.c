@@ -335,7 +335,8 @@ static const struct alloc_function python_mimalloc_functions[] = {
 		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_WORD,     \
 		.wraps = WRAPS_BY_STACK                                                            \
 	}
-/* `used_bytes` of an empty context in pg_backend_memory_contexts: of PostgreSQL 15, and of 17 */
+/* Size of an empty context, in PostgreSQL 15 and in 17 (`used_bytes` in
+ * pg_backend_memory_contexts). */
 #define CONTEXT_OWN   264
 #define CONTEXT16_OWN 240
 
@@ -351,9 +352,9 @@ static const struct alloc_function postgres_functions[] = {
 	{"repalloc", REPALLOC},
 	{"repalloc_extended", REPALLOC},
 	{"repalloc_huge", REPALLOC},
-	/* up to PostgreSQL 10, a context is itself a block of MemoryContextAlloc */
+	/* up to PostgreSQL 10, MemoryContextAlloc also makes the contexts themselves */
 	{"AllocSetContextCreateExtended", POOL_NEW(.own = CONTEXT_OWN)}, /* 11 */
-	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)}, /* from 12 on */
+	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)}, /* from PostgreSQL 12 on */
 	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
 	{"SlabContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
 	{"pfree", FREE},
@@ -383,13 +384,14 @@ static const struct alloc_function postgres16_functions[] = {
 	{"GenerationReset", POOL_END},
 	{"GenerationDelete", POOL_FREE},
 	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
-	/* the chunks of the following two kinds never change their size */
+	/* chunks in the following two kinds of context never change their size */
 	{"SlabAlloc", METHOD_ALLOC},
 	{"SlabFree", FREE},
 	{"SlabReset", POOL_END},
 	{"SlabDelete", POOL_FREE},
 	{"SlabContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
-	{"BumpAlloc", METHOD_ALLOC}, /* from 17 on; its chunks are not freed one by one */
+	{"BumpAlloc", METHOD_ALLOC}, /* this kind exists from PostgreSQL 17 on; its chunks are not
+				      * freed one by one */
 	{"BumpReset", POOL_END},
 	{"BumpDelete", POOL_FREE},
 	{"BumpContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
@@ -408,7 +410,7 @@ static const struct alloc_function nginx_functions[] = {
 	{},
 };
 
-/* APR's other functions allocate by calling apr_palloc. The only exception is apr_pvsprintf. */
+/* APR's other functions allocate by calling apr_palloc. Only apr_pvsprintf does not call it. */
 static const struct alloc_function apr_functions[] = {
 	{"apr_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"apr_pool_create_ex", POOL_NEW(.out_arg = 1, .own = 120)}, /* sizeof(apr_pool_t) */
@@ -471,16 +473,19 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
 	 {musl_functions},
 	 HOME_LIBC},
-	/* For a program that contains an allocator, but was stripped of the names above. Only the
-	 * names that the allocator shares with glibc remain, because the program exports them to
-	 * libc.so. */
+	/* For a program that contains an allocator, but was stripped of the allocator's own names.
+	 * The names that the allocator shares with glibc remain, because the program exports them
+	 * to libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
 	{"pymalloc",
 	 {"PyObject_Malloc"},
 	 {python_functions, pymalloc_functions, python_mimalloc_functions},
 	 HOME_LANGUAGE},
-	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* gone in 16 */
+	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* PostgreSQL 16
+										   * no longer has
+										   * this
+										   * function */
 	{"postgres", {"AllocSetGetChunkContext"}, {postgres16_functions}, HOME_METHODS},
 	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},
 	{"apr", {"apr_pool_destroy"}, {apr_functions}, HOME_POOL},

@@ -21,18 +21,18 @@ struct alloc_function {
 
 enum alloc_home {
 	HOME_LIBC,     /* the C library's own malloc: other files reach it through the PLT */
-	HOME_LIBRARY,  /* a library that holds nothing else; or a part of a program */
-	HOME_EMBEDDED, /* always a part of another library, or of a program */
+	HOME_LIBRARY,  /* a library that holds only the allocator; or a part of a program */
+	HOME_EMBEDDED, /* an allocator that is always a part of another library, or of a program */
 	/* any file that replaces the C library's malloc: it exports a name of the C library (the
 	 * family's marker), but is not the C library */
 	HOME_PLACE,
-	HOME_POOL, /* a pool on top of other allocators, in any kind of file */
+	HOME_POOL, /* a pool that takes its memory from other allocators; in any kind of file */
 	/* a pool like HOME_POOL, but callers reach its functions through pointers only. So the
 	 * compiler cannot copy these functions into callers, and a direct call comes from the pool
 	 * itself */
 	HOME_METHODS,
-	/* PHP's pool. It takes its memory from the kernel: if it is not probed, its blocks are in
-	 * no figure. Each thread has one such pool, and all its blocks end with the request */
+	/* PHP's pool. It takes its memory from the kernel, so without probes its blocks are in no
+	 * figure. Each thread has one such pool, and all blocks of the pool end with the request */
 	HOME_REQUEST,
 	/* a language's pool. Each function of its first list passes its calls on through a pointer
 	 * (elf/forward.h), as a rule to a function of the second list. If the file names all
@@ -51,12 +51,12 @@ struct alloc_family {
 	enum alloc_home home;
 };
 
-/* The table, ended by an empty row. When a file fits several rows, the first of these rows gets the
- * functions that they share. */
+/* The table, ended by an empty row. If a file fits several rows and these rows share functions, the
+ * first of the rows gets the shared functions. */
 extern const struct alloc_family alloc_families[ALLOC_FAMILIES + 1];
 
 /* Every name of the table once, sorted. A name's number is its index in `name`. ALLOC_MAX_NAMES
- * must be enough for the names of all rows before those that come twice are removed. */
+ * must be enough for the names of all rows together: a name in two rows counts twice. */
 #define ALLOC_MAX_NAMES 640
 
 struct alloc_names {

@@ -26,7 +26,8 @@ struct search {
 	const struct alloc_extra *extra;
 	size_t n_extra;
 	enum alloc_scope scope;
-	bool late;		     /* the search is for files that were mapped while tracing */
+	bool late;		     /* the search is only for files that were mapped after tracing
+				      * began */
 	bool shared;		     /* a dynamic linker is at work */
 	char *exe;		     /* path of the program */
 	bool taken[ALLOC_MAX_NAMES]; /* an earlier file in link order exports the name */
@@ -146,7 +147,8 @@ const char *allocator__patched_in(const struct allocator *a, pid_t pid, const st
 	if (!places || !names)
 		return NULL;
 	for (size_t i = 0; i < a->n_points; i++)
-		if (!a->points[i].site.nop) { /* other tools may have put a call over a nop */
+		if (!a->points[i].site.nop) { /* nops are not compared: other tools may have put a
+					       * call there */
 			names[n_points] = a->points[i].name;
 			places[n_points++] = a->points[i].place;
 		}
@@ -178,12 +180,12 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* the file's own function, or one that may be called by its address or
-			      * in other processes */
+		return true; /* the function may be called by the file's own code, by its address,
+			      * or in another process */
 	if (s->taken[alias->name])
 		return false;
-	/* If the process uses another file's malloc, it uses none of the functions that belong to
-	 * this file's malloc (such as glibc's pvalloc, when jemalloc is used). */
+	/* If the process uses another file's malloc, it uses no function that belongs to this
+	 * file's malloc. For example, with jemalloc it does not use glibc's pvalloc. */
 	return !s->taken[m] || !file->exports[m] ||
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
@@ -253,7 +255,7 @@ static bool is_named(const struct alloc_extra *extra, const char *exe, const cha
 	return !strcmp(extra->file, base_name(path));
 }
 
-/* Does the process use the pool whose functions are copied in the file's code? With
+/* Does the process use the pool whose functions the compiler has copied in the file? With
  * PYTHONMALLOC=malloc, the process's table of allocators names other functions. A process that has
  * only just begun has not read its environment yet, so memtrace looks into the environment
  * itself. */
@@ -343,8 +345,8 @@ bool allocators__are_reported(const struct allocators *all)
 	return false;
 }
 
-/* If the process reports samples of its own, marks its other allocators as reported. Samples of
- * those allocators' calls would be samples of the same blocks. */
+/* If the process reports samples of its own, marks its other allocators as reported. Otherwise
+ * memtrace would sample the same blocks a second time. */
 static void set_reported(struct allocators *all)
 {
 	bool reported = allocators__are_reported(all);
@@ -353,10 +355,9 @@ static void set_reported(struct allocators *all)
 		all->list[i]->reported = reported && !is_markers(all->list[i]->family);
 }
 
-/* Are markers of use to this search? The markers of a library that was loaded later are not: until
- * then the calls of functions were traced, and from then on both calls and markers would count. Nor
- * are markers of use in a search of another scope than ALLOC_OWN, such as a search for all
- * processes that run the file. */
+/* Does this search use markers? It does if its scope is ALLOC_OWN, and if the files were mapped
+ * before tracing began. If a library is loaded later, the calls of functions are already traced,
+ * and its blocks would count twice: by their calls and by markers. */
 static bool wants_markers(const struct search *s)
 {
 	return s->scope == ALLOC_OWN && !s->late;
@@ -386,7 +387,7 @@ static bool is_one_request(const struct search *s, const struct map_entry *entry
 
 /* Notes that PHP's pool is not probed. All blocks of a request end at once. A run in windows does
  * not see which blocks end, so blocks of ended requests would look live. Perf uprobes are too slow
- * for windows: they are removed one by one, and the pool has 70 of them, so each window would take
+ * for windows. They are removed one by one, and the pool has 70 of them, so each window would take
  * seconds. */
 static void leave_requests_out(const struct search *s, const struct map_entry *entry,
 			       const struct alloc_part *part)
@@ -488,8 +489,8 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-/* Like read_file(). If the file cannot be used and the search can go on without it, this is no
- * failure: the file is counted in n_refused. */
+/* Like read_file(). If the file cannot be used, but the search can go on without it, counts the
+ * file in n_refused and returns 0. */
 static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
 	int rc = read_file(s, entry, err);

@@ -16,14 +16,15 @@
 
 /* A function of an allocator and the place of its probe. */
 struct alloc_point {
-	const char *name;	 /* from the table of functions (static), or the user's */
+	const char *name;	 /* the function's name: from the table of functions (static), or as
+				  * the user gave it */
 	struct abi_func func;	 /* how the kernel side reads the call; object is not set */
 	struct code_place place; /* the probed instruction */
-	uint64_t bytes;		 /* size of its code; 0: unknown */
-	struct probe_site site;	 /* the instruction there */
-	/* only of a marker (ROLE_MARK_...): */
+	uint64_t bytes;		 /* size of the function's code; 0: unknown */
+	struct probe_site site;	 /* describes the probed instruction */
+	/* the members below are set only for a marker (ROLE_MARK_...) */
 	struct abi_marker marker;
-	uint64_t semaphore; /* file offset; 0: it has none */
+	uint64_t semaphore; /* file offset of the marker's semaphore; 0: it has none */
 };
 
 #define ALLOC_MAX_EXITS 256
@@ -44,7 +45,7 @@ struct allocator {
 	uint8_t exit_bytes[ALLOC_MAX_EXITS]; /* the file's byte at each of them */
 	size_t n_exits;
 	struct abi_object object; /* how to recognize the allocator's calls to itself */
-	/* as in struct alloc_part */
+	/* these two members are as in struct alloc_part */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
 };
@@ -78,7 +79,7 @@ struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* capture__attach() has tried to attach the first n_attached */
-	/* how often a file or an allocator could not be used and got no entry in
+	/* how often a file or an allocator could not be used, without an entry in
 	 * capture__refusals() */
 	size_t n_refused;
 	struct file_id *seen;
@@ -92,14 +93,14 @@ struct allocators {
 /* Does the process report samples of its own by markers? */
 bool allocators__are_reported(const struct allocators *allocators);
 
-/* Which functions of a process's files are taken: it depends on whose calls are of interest. */
+/* Which functions of a process's files a search takes. */
 enum alloc_scope {
-	ALLOC_OWN, /* calls of this process: the functions that its calls reach, by link order */
+	ALLOC_OWN, /* to trace this process: the functions that its calls reach, by link order */
 	/* like ALLOC_OWN, for a process whose dynamic linker still loads files: only the files
 	 * mapped so far */
 	ALLOC_LOADING,
-	/* calls of all processes: all functions that the files offer, because other processes may
-	 * use other functions than this one */
+	/* to trace all processes: all functions that the files offer, because other processes may
+	 * use other functions */
 	ALLOC_ALL,
 };
 
@@ -110,20 +111,20 @@ enum alloc_scope {
  * of files for other processes; NULL: nothing is kept.
  *
  * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one,
- * unless the failure is temporary (alloc_error__passes()). A malloc that belongs to no known
- * allocator is no error either: (*ret)->unknown names its file. If the binaries hold the process's
- * files, the process may already have ended. (But with `extra`, a process that has ended gives
- * -ESRCH.)
+ * unless the failure is temporary (alloc_error__passes()). If malloc belongs to no known allocator,
+ * this is no error either, and (*ret)->unknown names malloc's file. If the binaries hold the
+ * process's files, the process may already have ended. (But with `extra`, a process that has ended
+ * gives -ESRCH.)
  *
- * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL or `extra`,
+ * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP (never with ALLOC_ALL or `extra`)
  * when malloc belongs to an allocator that is not in the table; other negative errno. err says what
  * was found and where. */
 int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
 		     enum alloc_scope scope, const struct alloc_extra *extra, size_t n_extra,
 		     struct allocators **ret, struct error *err);
 
-/* Is the failure temporary? If so, another attempt may succeed, or an attempt with another process
- * that has the same files. */
+/* Is the failure temporary? If it is, a later attempt may succeed, or an attempt with another
+ * process that has the same files. */
 static inline bool alloc_error__passes(int rc)
 {
 	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC ||

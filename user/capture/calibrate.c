@@ -22,7 +22,7 @@
 #define CALIBRATION_ROUNDS 11
 #define CALIBRATION_CALLS  150
 #define STEPPED_CALLS	   30	 /* calls of a stub that is single-stepped */
-#define CALIBRATION_MS	   15000 /* give up after this time: a busy machine needs long */
+#define CALIBRATION_MS	   15000 /* the calibration gives up after this time */
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
@@ -34,9 +34,10 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
  * times as much. A measured value outside these limits is noise. */
 #define AMONG_MAX 1.5
 
-/* Rare calls: pairs of an allocation and its free, each pair RARE_SPIN_NS after the last one. */
+/* Rare calls: pairs of an allocation and its free. Each pair comes RARE_SPIN_NS after the last
+ * one. */
 #define RARE_CALLS    25
-#define RARE_LEFT_OUT 2 /* this many of the longest pairs are left out */
+#define RARE_LEFT_OUT 2 /* the mean leaves out this many of the longest pairs */
 #define RARE_SPIN_NS  1e6
 /* The cost of a pair rises with the time t since the last pair, like 1 - exp(-(t - RARE_FROM_NS) /
  * RARE_NS). The reason is that other code gradually evicts the kernel's code and data from the
@@ -74,8 +75,8 @@ static double median(const double *rounds)
 }
 
 /* Returns the CPU time per call in one round. (The limit of overhead is a share of the target's CPU
- * time, too.) Time in which another process has the CPU does not count. But that process evicts
- * code and data from the caches, which makes later calls slower, and this counts. */
+ * time, too.) Time in which another process has the CPU does not count. But later calls are slower,
+ * because that process has evicted code and data from the caches. This time counts. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -85,8 +86,8 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 	return (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* Returns what a call adds to the time of other code. In a program other code runs between calls,
- * so the caches are less prepared for a call than in a loop that only makes the call. The function
+/* Returns what a call adds to the time of other code. In a program, other code runs between the
+ * calls and uses the caches. So a call costs more there than in a loop of calls only. The function
  * measures the other code without and with the call, so a disturbance of the machine hits both
  * measurements. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
@@ -123,7 +124,7 @@ static void spin(uint64_t steps)
 }
 
 /* Returns the mean time of all rare pairs except the longest ones, in which something else had the
- * CPU. Measures by the clock, not by CPU time: to read the CPU time is a system call, which would
+ * CPU. Measures by the clock, not by CPU time. To read the CPU time is a system call, and it would
  * bring the kernel's code back into the caches. */
 static double measure_rare(enum insn_class class)
 {
@@ -154,8 +155,9 @@ static struct self_stub stub_of(int i)
 }
 
 /* Returns how often a round calls the stub. A single-stepped call takes up to thirty times as long
- * as another call, but its measured cost varies no more. (A fifth of the CPU time of memtrace's
- * start went into such calls when there were CALIBRATION_CALLS of them in each round.) */
+ * as another call, and its measured cost varies no more. So fewer such calls are enough. (With
+ * CALIBRATION_CALLS of them in each round, they took a fifth of the CPU time of memtrace's
+ * start.) */
 static int calls_of(int i)
 {
 	return i / 2 == INSN_STEP ? STEPPED_CALLS : CALIBRATION_CALLS;
@@ -287,8 +289,8 @@ static double stacks_ns(struct capture *c, uint32_t process)
 	return calls ? (double)counters.stack_ns / (double)calls : 0;
 }
 
-/* Returns the additional cost of each call of a pair, if the time without calls before the pair is
- * very long. */
+/* Returns how much more each call of a pair costs if there was no call for a very long time before
+ * the pair. */
 static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
 {
 	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] -
@@ -297,7 +299,7 @@ static double rare_ns(const struct measured *m, const struct calibration *usual,
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
 
-/* Makes every block of the child a sample, and measures how much more a sampled pair costs than an
+/* Makes every block of the child a sample. Measures how much more a sampled pair costs than an
  * unsampled one, without the cost of the stack. */
 static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 			     const struct measured *m, const int *commands, const int *answers,
@@ -321,8 +323,8 @@ static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 }
 
 /* Returns by how much the total cost of all stubs differs between rounds, as a relative standard
- * deviation. It is computed from the median of the deviations, because a single round may be off by
- * any amount. */
+ * deviation. It is computed from the median of the deviations, because a disturbance may change a
+ * single round by any amount. */
 static double spread(const struct measured *m)
 {
 	double cost[CALIBRATION_ROUNDS] = {}, middle;

@@ -40,8 +40,8 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 
 /* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
  * allocator, which is not safe in every place that a probe can hit. The kernel then warns of each
- * program that can use such a map (and refuses the program, with real-time preemption), even if
- * only user space adds entries. Linux 6.1 has an allocator of BPF's own. */
+ * program that can use such a map, even if only user space adds entries. With real-time preemption,
+ * the kernel refuses the program. Linux 6.1 has an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -102,7 +102,7 @@ void capture__preallocate(struct memtrace_bpf *skel)
 
 void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *o)
 {
-	/* one more for the calibration's child */
+	/* one more row, for the calibration's child */
 	uint32_t max_processes = (o->max_processes ? o->max_processes : DEFAULT_PROCESSES) + 1;
 
 	bpf_map__set_max_entries(skel->maps.live, o->max_live ? o->max_live : DEFAULT_LIVE);
@@ -201,8 +201,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
-	/* If this program is missing, reports of deaths still tell that memory was short. Only the
-	 * size at the kill is missing (capture__victims_unseen()). */
+	/* Without this program, reports of deaths still tell that memory was short. They only lack
+	 * the victim's size at the kill (capture__victims_unseen()). */
 	skel->links.task_victim = bpf_program__attach(skel->progs.task_victim);
 	c->ends = ring_buffer__new(bpf_map__fd(skel->maps.ends), on_end, c, NULL);
 	if (!c->ends) {
@@ -241,7 +241,7 @@ static bool is_out_of_room(int rc)
 
 /* Loads the programs with unwinding by tables, if the kernel accepts it. Unwinding by tables needs
  * bpf_loop (Linux 5.17), and the program that does it is the only large one. If the verifier
- * refuses that program, loads programs that walk by frame pointers instead. A stack says when it
+ * refuses that program, loads programs that walk by frame pointers instead. Each stack tells if it
  * comes from frame pointers only. */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
@@ -360,7 +360,7 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 		if (rc)
 			capture__drop_process(c, process.id);
 	}
-	/* the kernel side does so for a process whose main thread ends from now on */
+	/* the main thread has ended already; if it ends later, the kernel side adds this entry */
 	if (!rc && process__living_thread(pid) != pid)
 		bpf_map__update_elem(c->skel->maps.headless, &key, sizeof(key), &process,
 				     sizeof(process), BPF_ANY);
@@ -381,7 +381,7 @@ int capture__release_process(struct capture *c, pid_t pid)
 	if (pidfd < 0)
 		return -errno;
 	rc = bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
-	/* otherwise an exec by another thread than the main one would make it a traced process
+	/* otherwise an exec by another thread than the main one would begin to trace the process
 	 * again */
 	bpf_map__delete_elem(c->skel->maps.headless, &key, sizeof(key), 0);
 	/* every CPU looks up anew which process its thread belongs to */
@@ -436,7 +436,7 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 /* --- what is recorded, and of whom --- */
 
 /* Changes a process's settings. If `interval` or `window_ns` is 0, or `watch` is negative, that
- * setting stays as it is. next_part: another part of its window begins. */
+ * setting stays as it is. next_part: a new part of the process's window begins. */
 static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
 		       int watch, bool next_part)
 {
@@ -458,7 +458,7 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 	rc = bpf_map__update_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
 				  sizeof(process), BPF_EXIST);
 	bpf_map__update_elem(c->skel->maps.headless, &key, sizeof(key), &process, sizeof(process),
-			     BPF_EXIST); /* fails if its main thread lives */
+			     BPF_EXIST); /* fails if the process's main thread is alive */
 	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
 	return rc;
 }

@@ -32,7 +32,7 @@ struct capture_options {
 	uint32_t max_live;	/* live samples; 0 = 1,048,576 */
 	uint32_t max_stacks;	/* distinct stacks; 0 = 65,536 */
 	uint32_t max_sites;	/* stack and process pairs; 0 = 131,072 */
-	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
+	uint32_t max_frames;	/* frames per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
 	bool faults;		/* page faults are recorded instead of allocations */
@@ -55,8 +55,8 @@ void capture__free(struct capture *capture);
 /* The kind of probe whose programs are loaded. */
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Do probes in a single process stop working when the main thread of the process has ended,
- * although other threads go on? */
+/* When the main thread of a process has ended and other threads go on, do probes in this single
+ * process stop working? */
 bool capture__needs_main_thread(const struct capture *capture);
 
 /* Begins to trace process pid: its calls are counted from activation on. *ret_process is the number
@@ -66,9 +66,9 @@ bool capture__needs_main_thread(const struct capture *capture);
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
-/* Ends tracing process pid, which is alive: its calls are not counted any more. Its records are
- * kept, like those of a process that has ended. 0, or negative errno when the process is not traced
- * or has ended. */
+/* Ends tracing process pid, which is alive: its calls are not counted any more. The records of the
+ * process are kept, like those of a process that has ended. 0, or negative errno when the process
+ * is not traced or has ended. */
 int capture__release_process(struct capture *capture, pid_t pid);
 
 /* Finds out under which number process pid is traced. 0; -ENOENT: it is not traced, or it runs in
@@ -89,15 +89,16 @@ void capture__drop_process(struct capture *capture, uint32_t process);
  * records or stacks are left to the next call. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain, bool stacks);
 
-/* Does the process, which has this number, live? *ret_pid: its pid. */
+/* Is the process with this number alive? *ret_pid: its pid. */
 typedef bool capture_lives_fn(void *ctx, uint32_t process, pid_t *ret_pid);
-/* Deletes entries that nobody needs, also of processes that live: calls that were under way when
- * probes were taken out, or when their thread ended; and names of threads that have ended, if these
- * names take much room. Call it now and then. */
+/* Deletes entries that nobody needs, also of processes that live. These are calls that were under
+ * way when probes were taken out, or when their thread ended. If names of threads take much room,
+ * names of threads that have ended are deleted, too. Call it now and then. */
 void capture__sweep(struct capture *capture, capture_lives_fn *lives, void *ctx);
 
-/* Number of processes that fit the selection but are not traced, or not any more after an exec: at
- * that time there was no room for more processes, or the kernel had no memory. */
+/* Number of processes that fit the selection, but are not traced, or are no longer traced after an
+ * exec. The reason: at that time there was no room for more processes, or the kernel had no
+ * memory. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
 /* Calls fn for each borrower. A borrower runs in the memory of a traced process without being a
@@ -127,9 +128,9 @@ int capture__judge_program(struct capture *capture, const struct abi_program *pr
 /* Tells the kernel side which code a process has mapped at which addresses. Builds the unwind
  * tables of files that are new; they work after capture__put_tables(). Call it again whenever the
  * mappings change. Only files that `binaries` holds get tables. When there is no room for a table,
- * tables that no process uses any more are removed, the longest unused one first. If this does not
- * make enough room, the file gets no table. Returns how many mappings were left out, or negative
- * errno. If there are more than ABI_MAX_MAPPINGS mappings, the highest ones are left out.
+ * tables that no process uses any more are removed, the longest unused one first. If there is still
+ * no room, the file gets no table. Returns how many mappings were left out, or negative errno. If
+ * there are more than ABI_MAX_MAPPINGS mappings, the highest ones are left out.
  *
  * When another process maps one of these files later, the kernel side finds the table by itself,
  * before this function is called for that process. */
@@ -148,24 +149,23 @@ int capture__set_python(struct capture *capture, uint32_t process, const struct 
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
 /* Forgets what is noted of the unwind table of the binary that had this index. false: the table is
- * still in the kernel, or in use, so another binary may not have this index yet. */
+ * still in the kernel, or in use. Then no other binary may get this index yet. */
 bool capture__forget_binary(struct capture *capture, size_t index);
 
 /* Number of files whose unwind tables at least once found no room within `max_unwind`, no free
  * number or no memory. */
 uint32_t capture__tables_refused(const struct capture *capture);
-/* Has the kernel refused the programs that unwind by tables, although it has all that they need?
- * Then stacks come from frame pointers only. */
+/* Has the kernel refused the programs that unwind by tables, although it has all features that the
+ * programs need? Then stacks come from frame pointers only. */
 bool capture__unwinding_refused(const struct capture *capture);
 
-/* Puts probes on the functions of those allocators that have no probes yet: in process pid or, when
- * pid is 0, in all present and future processes. (With pid 0, an allocator that has probes only in
- * single processes counts as one without probes.) The probes do nothing until activation. 0, or
- * negative errno with err for the first allocator that could not be attached. Then no probe is left
- * on this allocator, and the allocators after it need another call. -EOPNOTSUPP: the kernel takes
- * no probe on an essential function of the allocator (alloc_point__is_essential()), or
- * capture__refuse() has forbidden its probes. Other functions that the kernel refuses get no
- * probe. */
+/* Puts probes on the functions of those allocators that have no probes yet. pid: the process; 0:
+ * all present and future processes. (With pid 0, an allocator that has probes only in single
+ * processes counts as one without probes.) The probes do nothing until activation. 0, or negative
+ * errno with err for the first allocator that could not be attached. Then no probe is left on this
+ * allocator, and the allocators after it need another call. -EOPNOTSUPP: the kernel takes no probe
+ * on an essential function of the allocator (alloc_point__is_essential()), or capture__refuse() has
+ * forbidden its probes. Other functions that the kernel refuses get no probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -173,17 +173,19 @@ int capture__attach(struct capture *capture, struct allocators *allocators, pid_
 struct capture_refusal {
 	pid_t pid; /* 0: in all processes */
 	struct file_id file;
-	const char *family; /* the allocator's; static */
-	uint64_t vaddr;	    /* the function's; 0: a ret instruction's, or capture__refuse() */
+	const char *family; /* name of the allocator's family; static */
+	uint64_t vaddr;	    /* vaddr of the function; 0: the refusal is of a ret instruction, or was
+			     * made by capture__refuse() */
 	/* the whole allocator is not traced; else only this function is not traced */
 	bool whole;
-	/* CLOCK_MONOTONIC; 0: it holds. Since then it does not hold any more: the file was released
-	 * (its inode number may belong to another file now), or capture__allow() was called */
+	/* 0: the refusal holds. Otherwise the time (CLOCK_MONOTONIC) since which it does not hold:
+	 * the file was released (its inode number may belong to another file now), or
+	 * capture__allow() was called */
 	uint64_t gone_ns;
 	char text[640]; /* for people: function, reason, consequence */
 };
-/* All refusals of the run, in order of time; each stands there once. The capture owns them. They
- * are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
+/* All refusals of the run, in order of time, each of them once. The capture owns them. They are
+ * valid until the next capture__attach(), capture__resume() or capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
@@ -191,18 +193,18 @@ const struct capture_refusal *capture__refusals(const struct capture *capture, s
  * -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
-/* Lifts what capture__refuse() has forbidden in every process, for the allocators of this family in
- * the file. The caller then has the file probed again. */
+/* Allows again the probes that capture__refuse() has forbidden in every process, for the allocators
+ * of this family in the file. Afterwards the caller calls capture__attach() for the file. */
 void capture__allow(struct capture *capture, const struct file_id *file, const char *family);
 
-/* Does the file have probes for all processes? A pause may have taken them out at the moment.
+/* Does the file have probes for all processes? True also while a pause has taken them out.
  * *ret_since_ns (may be NULL): when the file got its first probes, CLOCK_MONOTONIC. */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file,
 			  uint64_t *ret_since_ns);
 
-/* Begins to take out the file's probes for all processes. To be called when no traced process runs
- * the file any more. capture__probes() does not list these probes any more. When they are gone,
- * other allocators can use their room in the kernel's tables. */
+/* Begins to take out the file's probes for all processes. Call it when no traced process runs the
+ * file any more. capture__probes() does not list these probes any more. When they are gone, other
+ * allocators can use their room in the kernel's tables. */
 void capture__release(struct capture *capture, const struct file_id *file);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
@@ -220,9 +222,9 @@ void capture__leave(struct capture *capture, pid_t pid);
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back. Does not wait for links that are still being
  * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
- * no error. Takes the first allocators->n_attached allocators. If the caller has set this number,
- * allocators that were never attached can be resumed, too, but capture__probes() does not list
- * their probes. */
+ * no error. Takes the first allocators->n_attached allocators. The caller may set this number, to
+ * resume also allocators that were never attached. capture__probes() does not list the probes of
+ * these allocators. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -238,14 +240,13 @@ int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval)
  * miss an exec, as with capture__set_interval(). 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 /* Tells the kernel side that a part of the process's window is over, and that the window goes on.
- * Later frees at an address (END_AGAIN) are reported once in each part. As capture__set_interval(),
- * it may miss an exec. 0 or negative errno. */
+ * Later frees at an address (END_AGAIN) are reported once in each part. The kernel side may miss an
+ * exec, as with capture__set_interval(). 0 or negative errno. */
 int capture__next_part(struct capture *capture, pid_t pid);
 
-/* Tells the kernel side whether to report the ends of sampled blocks of process pid from now on
- * (`watch`), and to watch the addresses of these blocks (struct abi_end). With `watch`, a block
- * that has ended stays in the live table as BIRTH_ENDED until capture__forget_block(). 0 or
- * negative errno. */
+/* `watch`: true if from now on the kernel side is to report the ends of sampled blocks of process
+ * pid, and to watch their addresses (struct abi_end). With `watch`, a block that has ended stays in
+ * the live table as BIRTH_ENDED until capture__forget_block(). 0 or negative errno. */
 int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
 /* Calls fn for each reported end since the last call. The ends on one CPU come in the order in
  * which they happened. The struct abi_end is valid only while fn runs. *ret_lost: number of ends of
@@ -327,17 +328,17 @@ int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
-/* Is this kernel unable to report that it has chosen a process to kill because memory is short
- * (EVENT_VICTIM)? Even then, EVENT_EXIT has the cause of death. */
+/* Is this kernel unable to report a process that it has chosen to kill because memory is short
+ * (EVENT_VICTIM)? EVENT_EXIT has the cause of death in any case. */
 bool capture__victims_unseen(const struct capture *capture);
 
 /* How often the kernel could not run a BPF program because another one was running on the same
  * CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 
-/* Memory that the kernel holds for this capture, bytes. *ret_at_most: the result is the size to
- * which the tables may grow, because this kernel (before Linux 6.4) does not count their present
- * size. */
+/* Memory that the kernel holds for this capture, bytes. *ret_at_most: this kernel (before Linux
+ * 6.4) does not count the tables' present size, so the result is the size to which the tables may
+ * grow. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
 /* The memory that the kernel will hold on a machine of `cpus` possible CPUs, computed from the
@@ -350,8 +351,8 @@ struct capture_footprint {
 int capture__footprint(const struct capture_options *options, int cpus,
 		       struct capture_footprint *ret); /* 0 or negative errno */
 
-/* Returns how many processes may be traced at a time: `wanted`, or fewer on a machine of many CPUs,
- * because each process has counters for each CPU. */
+/* Returns how many processes may be traced at a time: `wanted`, or fewer on a machine of many CPUs.
+ * The reason: each process has counters for each CPU. */
 uint32_t capture__processes_for(uint32_t wanted, int cpus);
 int capture__cpus(void); /* possible CPUs; 1 when their number is unknown */
 
@@ -371,8 +372,8 @@ struct capture_table {
 void capture_table__free(struct capture_table *table);
 
 /* All records of the kernel's tables. After deactivation nothing changes while they are read.
- * Before, as for a snapshot, the tables may be of slightly different moments. `live` includes the
- * blocks that are being reallocated. */
+ * In a snapshot, which is taken before deactivation, the tables may be of slightly different
+ * moments. `live` includes the blocks that are being reallocated. */
 struct capture_drain {
 	struct capture_table live;   /* struct abi_live_key -> struct abi_live */
 	struct capture_table sites;  /* struct abi_site_key -> struct abi_site */
@@ -403,11 +404,11 @@ struct calibration {
 	 * of tables), without the walk of its stack. 0: each call is a sample, so alloc_ns and
 	 * free_ns include this cost */
 	double sample_ns;
-	/* additional cost of each call when calls are very rare: since the last call, the caches
-	 * have lost the kernel's code and tables (calibration__rarity_ns()) */
+	/* additional cost of each call when calls are very rare (calibration__rarity_ns()). Between
+	 * two rare calls, the caches lose the kernel's code and tables */
 	double rare_ns;
-	/* relative standard deviation of all these costs between rounds: other processes on the
-	 * machine disturb the measurement */
+	/* relative standard deviation of all these costs between rounds; it is large if other
+	 * processes disturb the measurement */
 	double spread;
 };
 
@@ -415,10 +416,10 @@ struct calibration {
  * the first capture__attach() and outside activation. 0 or negative errno. */
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
-/* Cost of seeing regions, in nanoseconds, without the walks of stacks. libc_call_ns: a call of mmap
- * or munmap that is seen at libc's functions. syscall_call_ns: a call of mmap or munmap that is
- * seen at the system calls. syscall_other_ns: any other system call of the machine while regions
- * are seen at the system calls. */
+/* What tracing of regions costs, in nanoseconds, without the walks of stacks. libc_call_ns: a call
+ * of mmap or munmap that is seen at libc's functions. syscall_call_ns: a call of mmap or munmap
+ * that is seen at the system calls. syscall_other_ns: any other system call of the machine while
+ * regions are seen at the system calls. */
 struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
@@ -434,8 +435,8 @@ int capture__calibrate_regions(struct capture *capture, struct region_calibratio
 double region_calibration__total_ns(const struct region_calibration *calibration,
 				    const struct abi_process_cpu *counters, bool syscalls);
 
-/* Additional cost in nanoseconds of `calls` calls that are spread over `over_ns` nanoseconds,
- * compared with as many calls in a row. */
+/* `calls` calls that are spread over `over_ns` nanoseconds cost more than the same number of calls
+ * in a row. Returns how much more, in nanoseconds. */
 double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls,
 			      double over_ns);
 

@@ -116,7 +116,7 @@ int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off
 	if (semaphore >> 32)
 		return -EINVAL;
 	attr.config |= semaphore << 32; /* format/ref_ctr_offset: config:32-63 */
-	/* An event for all processes is opened on one CPU, but its probe is hit on every CPU. */
+	/* An event for all processes is opened on one CPU, but its probe works on every CPU. */
 	event = (int)syscall(SYS_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
 			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
@@ -172,9 +172,9 @@ static void seccomp_child(int go)
 }
 
 /* In a child, makes the system call (uretprobe) that the kernel itself makes when a function with a
- * return probe returns. The child has no such probe. Returns the signal that ends the child: SIGILL
- * from the call itself, SIGSYS from a filter that forbids it. 0: no signal, because the kernel has
- * no such call. -1: unknown. */
+ * return probe returns. The child has no return probe. Returns the signal that ends the child:
+ * SIGILL from the call itself, SIGSYS from a filter that forbids it. 0: no signal, because the
+ * kernel has no such call. -1: unknown. */
 static int signal_of_uretprobe(bool filtered)
 {
 	int status = 0;
@@ -317,9 +317,9 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* On most kernels, this check of a millisecond makes the full trial unnecessary. It is left
-	 * out if memtrace itself runs under a seccomp filter, because the signals may come from
-	 * that filter. */
+	/* On most kernels, this check makes the full trial unnecessary, and takes a millisecond. If
+	 * memtrace itself runs under a seccomp filter, the check is left out, because the signals
+	 * may come from that filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 

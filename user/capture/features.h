@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What this kernel offers for probes. memtrace finds it out by trying, never from the kernel's
+/* What this kernel offers for probes. memtrace tries each feature, and never relies on the kernel's
  * version. */
 #ifndef MEMTRACE_CAPTURE_FEATURES_H
 #define MEMTRACE_CAPTURE_FEATURES_H
@@ -26,12 +26,12 @@ const char *probe_kind__name(enum probe_kind kind);
 struct features {
 	bool btf;	       /* /sys/kernel/btf/vmlinux is there */
 	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
-	/* the pid filter of uprobe_multi sees one thread only (a bug of 6.6.0-6.6.34, 6.7, 6.8 and
-	 * 6.9.0-6.9.4): PROBE_MULTI is not used then */
+	/* uprobe_multi with a pid sees only one thread of the process, so PROBE_MULTI is not used
+	 * (a bug of 6.6.0-6.6.34, 6.7, 6.8 and 6.9.0-6.9.4) */
 	bool multi_one_thread;
 	bool tables; /* bpf_loop is there (5.17): needed to unwind stacks by tables */
-	/* a return probe kills a process whose seccomp filter does not allow uretprobe. uretprobe
-	 * is the kernel's own system call for return probes (a bug of 6.11 to 6.13) */
+	/* a return probe kills a process if its seccomp filter does not allow uretprobe, the
+	 * kernel's own system call for return probes (a bug of 6.11 to 6.13) */
 	bool seccomp_kills;
 	bool shadow_stacks_kill; /* features__shadow_stacks_kill() */
 	bool init_pid_ns;	 /* memtrace is in the initial pid namespace */
@@ -53,8 +53,8 @@ bool features__seccomp_kills(void);
 /* Does a return probe kill a process that has a shadow stack? True for kernels from 6.6 to 6.10 on
  * a CPU with shadow stacks (user_shstk in /proc/cpuinfo). These kernels give processes shadow
  * stacks, but do not update them when a return address changes. Their lists of symbols lack
- * shstk_update_last_frame. The function only reads these lists and /proc/cpuinfo, and tries nothing
- * out. Source: arch/x86/kernel/shstk.c. */
+ * shstk_update_last_frame. The function only reads the list of symbols and /proc/cpuinfo, and runs
+ * no trial. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
 /* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189,

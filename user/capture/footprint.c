@@ -54,7 +54,8 @@ static void add_map(const struct bpf_map *map, uint64_t cpus, struct capture_foo
 	case BPF_MAP_TYPE_ARRAY_OF_MAPS:
 		bytes = entries * 8;
 		break;
-	case BPF_MAP_TYPE_TASK_STORAGE: /* memory is allocated for each task that has a value */
+	case BPF_MAP_TYPE_TASK_STORAGE: /* the kernel allocates memory for each task that has a
+					 * value */
 		break;
 	default:
 		bytes = entries * value;

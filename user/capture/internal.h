@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room share, and no other room sees. */
+/* Declarations for the files of user/capture only. */
 #ifndef MEMTRACE_CAPTURE_INTERNAL_H
 #define MEMTRACE_CAPTURE_INTERNAL_H
 
@@ -26,7 +26,7 @@ struct known_object {
 	bool leaving;
 };
 
-/* Values of a link's or a choice's `object` that are no index. NO_OBJECT: the link belongs to no
+/* Special values of `object` in a link or a choice of links. NO_OBJECT: the link belongs to no
  * allocator. ANY_OBJECT: links of all allocators, and of none. */
 #define NO_OBJECT  (-1)
 #define ANY_OBJECT (-2)
@@ -62,7 +62,7 @@ enum capture_place_kind {
 struct capture_link {
 	/* the keeper's slot for the descriptor of a link or, with the kind perf, of an event */
 	int slot;
-	pid_t pid; /* in which process; 0: in all */
+	pid_t pid; /* the process that the probes are in; 0: all processes */
 	/* index of the object that the probed functions belong to; NO_OBJECT */
 	int object;
 	enum capture_place_kind on;
@@ -72,17 +72,17 @@ struct capture_link {
 /* A link that is being closed. */
 struct capture_closing {
 	struct shield_closer *closer;
-	pid_t pid;  /* the link's */
-	int object; /* the link's, or ANY_OBJECT */
+	pid_t pid;  /* `pid` of the link */
+	int object; /* `object` of the link, or ANY_OBJECT */
 };
 
-#define NEW_TABLES 64 /* room for new unwind tables; each of them has a descriptor */
+#define NEW_TABLES 64 /* room for new unwind tables, each of which has a descriptor */
 
 /* The unwind tables in the kernel. */
 struct unwind_store {
 	struct unwind_entry *entries; /* indexed by the binary's index */
 	size_t n_entries;
-	struct unwind_user *users; /* one per process */
+	struct unwind_user *users; /* one element per process */
 	size_t n_users;
 	size_t n_chunks, max_chunks; /* chunks of all tables */
 	uint64_t clock;		     /* advances by 1 when a table loses its last user */
@@ -104,8 +104,8 @@ struct capture {
 	enum probe_kind kind;
 	bool unwinding_refused; /* capture__unwinding_refused() */
 	struct known_object objects[ABI_MAX_OBJECTS];
-	uint32_t n_objects, n_funcs; /* numbers of entries that were ever in use; a function's entry
-				      * with role 0 is free */
+	uint32_t n_objects, n_funcs; /* how many entries were ever in use; an entry for a function
+				      * is free if its role is 0 */
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
@@ -119,9 +119,9 @@ struct capture {
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,
-		PLACE_OUT, /* the function has a probe, which is out at the moment */
+		PLACE_OUT, /* the function has a probe, which a pause has taken out */
 		PLACE_IN,
-	} everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
+	} everywhere[ABI_MAX_FUNCS]; /* indexed by function: its probe for all processes */
 	bool everywhere_out;
 	struct ring_buffer *events;
 	void (*on_event)(void *ctx, const struct abi_event *event);
@@ -131,7 +131,7 @@ struct capture {
 	void *end_ctx;
 	void (*on_region_call)(void *ctx, const struct abi_region_call *call);
 	void *region_ctx;
-	/* stacks that were taken out of the kernel since the last drain, ascending */
+	/* stacks that were removed from the kernel's table since the last drain, ascending */
 	struct capture_table retired;
 	int cpus;			  /* possible CPUs: a per-CPU map has a value for each */
 	struct abi_process_cpu *counters; /* buffer for the counters of one process */
@@ -144,7 +144,7 @@ struct capture {
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
 /* Closes all links but the first n_links, the last one first. */
 void links__roll_back(struct capture *capture, size_t n_links);
-/* A choice of links: those that fit all members. */
+/* A choice of links: a link is chosen if it fits all members. */
 struct link_choice {
 	pid_t pid; /* -1: all links, whatever the other members say */
 	enum capture_place_kind on;

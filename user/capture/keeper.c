@@ -53,18 +53,19 @@
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
-#define STD_MS	   50 /* after this time, the close of a standard file counts as hanging */
+#define STD_MS	   50 /* a close of a standard file hangs if it takes longer */
 #define SLOTS	   65536
 #define STACK_SIZE (64 * 1024)
 
 enum state {
 	WATCHING,
 	CLOSING,   /* the keeper is closing probes: only the keeper ends this state */
-	WITHDRAWN, /* until keeper__resume() */
+	WITHDRAWN, /* the keeper has taken the probes out; this state lasts until
+		    * keeper__resume() */
 };
 
 struct slot {
-	atomic_int held; /* the descriptor + 1; 0: none */
+	atomic_int held; /* the descriptor + 1; 0: the slot is empty */
 	uint32_t rank;
 };
 
@@ -84,7 +85,7 @@ struct keeper {
 	bool in_turn;
 	pid_t parent, pid; /* pid: 0 after it was waited for */
 	char *stack;
-	/* slots that were in use before; a descriptor may still stand in one that was given up */
+	/* slots that were in use before; a slot that was given up may still hold a descriptor */
 	uint32_t n_free, free[SLOTS];
 };
 
@@ -147,7 +148,8 @@ static void withdraw(const struct keeper *k, int from)
 
 static bool std_files_hang(void)
 {
-	static atomic_int places[3]; /* static: a closer that hangs goes on */
+	static atomic_int places[3]; /* static, because a closer that hangs uses its place even
+				      * after this function has returned */
 	struct shield_closer *closers[3];
 	bool hang = true;
 
@@ -185,7 +187,8 @@ static void leave_to_exit(struct shared *s)
 	for (uint32_t i = 0; i < atomic_load(&s->n_slots); i++) {
 		fd = atomic_exchange(&s->slots[i].held, 0) - 1;
 		if (fd >= 0)
-			close(fd); /* the forked process has a copy, so this takes no time */
+			close(fd); /* the forked process has a copy of each descriptor, so these
+				    * closes take no time */
 	}
 }
 
@@ -204,7 +207,8 @@ static int keep(void *arg)
 	 * CPU beside a session of 500 processes. */
 	if (!priority__hurry())
 		setpriority(PRIO_PROCESS, 0, -20);
-	/* Closing a descriptor needs no capability, but the closers' priority does. */
+	/* A close of a descriptor needs no capability, but raising the closers' priority needs
+	 * one. */
 	capabilities__limit(CAPABILITY(CAP_SYS_NICE), CAPABILITY(CAP_SYS_NICE));
 	/* When the parent ends, the keeper gets SIGCONT. All signals are blocked, so SIGCONT only
 	 * ends sigtimedwait(). It also continues a keeper that somebody has stopped. */
@@ -286,7 +290,8 @@ void keeper__free(struct keeper *k)
 		return;
 	atomic_store(&k->shared->over, true);
 	if (keeper__lives(k)) {
-		kill(k->pid, SIGCONT); /* ends its wait, even if somebody has stopped it */
+		kill(k->pid, SIGCONT); /* ends the keeper's wait, even if somebody has stopped the
+					* keeper */
 		while (waitpid(k->pid, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
 	}

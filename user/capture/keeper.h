@@ -21,18 +21,18 @@ void keeper__free(struct keeper *keeper);
  * before that. Returns its slot; or -ENOSPC, and the caller still owns the descriptor. */
 int keeper__hold(struct keeper *keeper, int fd, uint32_t rank);
 /* Takes the descriptor in the slot back and returns it: the caller closes it. -1: the keeper has
- * taken the descriptor out, and closes it. The slot is free afterwards. */
+ * already taken the descriptor, and closes it. The slot is free afterwards. */
 int keeper__take(struct keeper *keeper, int slot);
-/* Gives the slot up, and returns the place of its descriptor, for shield__close(). As long as the
- * descriptor stands there, the keeper watches over it, and the slot is not used again. The place
- * stays until keeper__free(). */
+/* Gives the slot up, and returns the place where its descriptor stands, for shield__close(). As
+ * long as the descriptor stands there, the keeper watches over it, and the slot is not used again.
+ * The place stays until keeper__free(). */
 atomic_int *keeper__give_up(struct keeper *keeper, int slot);
 
 /* Sends a beat, which says that memtrace works. The time between beats must be shorter than the
  * keeper's patience. A beat costs one store. */
 void keeper__beat(struct keeper *keeper);
-/* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms; less
- * than 50 (at first 0): for ever. */
+/* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms. With
+ * less than 50 it waits for ever. At first, the time is 0. */
 void keeper__set_patience(struct keeper *keeper, unsigned patience_ms);
 
 /* Returns the time when the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not withdraw

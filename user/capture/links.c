@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Links hold probes in place. This file keeps links from when they are made until they are closed.
- * memtrace either waits until a link is closed, or goes on meanwhile. */
+/* Links hold probes in place. This file keeps each link until it is closed. memtrace either waits
+ * until a link is closed, or continues with other work. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* also reserves room in c->closing, which takes the places when links are closed:
+	/* also reserves room in c->closing, for the link's place when the link is closed, because
 	 * closing must not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
@@ -73,7 +73,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
  * functions that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0; /* n: number of entries in `going`, some dozens */
+	size_t kept = 0, n = 0; /* n: number of entries in `going`, at most some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
@@ -111,7 +111,8 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 	size_t kept = 0;
 
 	if (VECTOR_RESERVE(c->closings, c->closings_room, c->n_closings + c->n_links)) {
-		links__close(c, choice); /* the same, but memtrace waits until they are closed */
+		links__close(c, choice); /* the same order, but memtrace waits until the links are
+					  * closed */
 		return;
 	}
 	/* If one object is chosen, one helper closes its links in turn, too. Nobody waits until
@@ -128,7 +129,7 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 			continue;
 		}
 		give_up(c, &c->links[i], 0);
-		if (!atomic_load(c->closing[0])) /* the keeper has closed it */
+		if (!atomic_load(c->closing[0])) /* the keeper has closed the descriptor */
 			continue;
 		closer = shield__begin_close(c->closing, 1);
 		if (closer)
@@ -199,8 +200,8 @@ uint64_t capture__withdrawn_ns(const struct capture *c)
 	return keeper__withdrawn_ns(c->keeper);
 }
 
-/* Also closes probes that were placed after the withdrawal: one may be half of a pair whose other
- * half was withdrawn. */
+/* Also closes probes that were placed after the withdrawal. Such a probe may be one half of a pair,
+ * and the keeper may have withdrawn the other half. */
 void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});

@@ -15,8 +15,8 @@
 #define CODE_BEFORE 15
 
 /* An instruction of a file. A patch puts a jump at a function's entry, and the jump is longer than
- * one instruction. If the instruction is behind the entry, the patched code may have any byte in
- * its place, even the file's own byte or a breakpoint. So the bytes of the function before the
+ * one instruction. The instruction may be behind the entry. Then the jump may cover it with any
+ * bytes, even with the file's own byte or a breakpoint. So the bytes of the function before the
  * instruction are compared, too. */
 struct code_place {
 	uint64_t off;	  /* offset in the file */

@@ -27,8 +27,8 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
-/* Attaches one perf probe. `rank`: index of the instruction in its list. A list begins with the
- * functions that are called most, as the tables of allocators do. */
+/* Attaches one perf probe. `rank`: index of the instruction in its list. Like the tables of
+ * allocators, a list begins with the functions that are called most. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
 		       const char *path, uint64_t off, uint64_t cookie, uint64_t semaphore,
 		       pid_t pid, uint32_t rank)
@@ -73,8 +73,8 @@ struct attach {
 	bool all;      /* every function is essential */
 	size_t before; /* number of links before this work */
 	/* What the kernel refused: the instruction number `at` of `list`, with the error `rc`. At
-	 * most one of these instructions is essential, because the first essential one ends the
-	 * work. */
+	 * most one of these instructions is essential, because the work ends when an essential one
+	 * is refused. */
 	struct {
 		const struct capture_offset_list *list;
 		uint32_t at;
@@ -113,7 +113,7 @@ static int attach_whole(const struct attach *a, const struct group *group, uint3
 	return rc;
 }
 
-/* Does this error mean that the kernel takes no probe on the instruction? (524 is the kernel's
+/* Does this error mean that the kernel refuses a probe on the instruction? (524 is the kernel's
  * ENOTSUPP, which has no name in user space.) */
 static bool is_refusal(int rc)
 {
@@ -145,8 +145,8 @@ static int attach_group(struct attach *a, const struct group *group)
 }
 
 /* Attaches all groups. Freeing functions come first, and the functions that are called most come
- * last. So every block that is seen allocated is also seen freed, both while probes are placed and
- * while they are removed again because one is refused. */
+ * last. So if an allocation is seen, the free of its block is also seen. This holds while probes
+ * are placed, and while they are removed again because one is refused. */
 static int attach_points(void *arg)
 {
 	struct attach *a = arg;
@@ -206,8 +206,9 @@ const struct capture_refusal *capture__refusals(const struct capture *c, size_t 
 	return c->refusals;
 }
 
-/* Finds the refusal of a function of the allocator (by the function's virtual address) in process
- * pid; if `point` is NULL, the refusal of the whole allocator. Returns NULL when there is none. */
+/* Finds the refusal of one of the allocator's functions in process pid, by the function's virtual
+ * address. If `point` is NULL, finds the refusal of the whole allocator. Returns NULL when there is
+ * none. */
 static const struct capture_refusal *find_refusal(const struct capture *c,
 						  const struct allocator *a,
 						  const struct alloc_point *point, pid_t pid)
@@ -223,9 +224,9 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
-/* Notes a refusal. One that does not hold any more may come back, for example if a program is
- * started again each day. It then holds again, with the new words. Returns NULL if there is no
- * memory. */
+/* Notes a refusal. If the list has the same refusal, but it no longer holds, it holds again, with
+ * the new text. This happens, for example, if a program is started again each day. Returns NULL if
+ * there is no memory. */
 static const struct capture_refusal *add_refusal(struct capture *c,
 						 const struct capture_refusal *fresh)
 {
@@ -431,7 +432,8 @@ static int note_refusals(struct capture *c, const struct allocator *a, const str
 
 /* The functions of an allocator that are to be probed now. */
 struct wanted {
-	struct capture_offsets offsets; /* their places, by the programs that they need */
+	struct capture_offsets offsets; /* their probes' places, one list for each kind of
+					 * program */
 	const struct alloc_point *points[ABI_MAX_FUNCS];
 	uint32_t indices[ABI_MAX_FUNCS], n;
 	int object;
@@ -523,8 +525,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		c->links[i].object = wanted->object;
 	noted = note_refusals(c, a, &attach, err);
 	rc = noted ? noted : rc;
-	if (rc) /* if the helper was killed half-way, or there is no memory to note a refusal,
-		 * probes are left */
+	if (rc) /* probes are left if the helper was killed half-way, or if there was no memory to
+		 * note a refusal */
 		shield__run(undo, &attach);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
@@ -595,7 +597,8 @@ static int place_region_points(const struct attach_regions *a)
 	if (c->kind == PROBE_SESSION)
 		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false, a->path,
 				    offs, cookies, NULL, n, a->pid);
-	/* The return first: if the entry of a call is seen, its return must be seen, too. */
+	/* The return probe comes first: if the entry of a call is seen, its return must be seen,
+	 * too. */
 	if (c->kind == PROBE_MULTI) {
 		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
 				  cookies, NULL, n, a->pid);
@@ -663,7 +666,7 @@ static int attach_program(struct capture *c, struct bpf_program *prog, enum capt
 
 int capture__attach_region_syscalls(struct capture *c, struct error *err)
 {
-	/* The return first, as in place_region_points(). */
+	/* The program for the return comes first, as in place_region_points(). */
 	int rc = attach_program(c, c->skel->progs.region_sys_exit, ON_SYSCALLS);
 
 	if (!rc)

@@ -2,8 +2,8 @@
 /* In glibc (seen in the code of 2.36), each of the four system calls mmap, munmap, mremap and brk
  * is made in one place: in the function of the same name. Even glibc's own malloc and its code for
  * thread stacks call these functions. Only glibc's dynamic linker has copies of them. Other C
- * libraries make some of the system calls without these functions, and so do programs without a C
- * library. */
+ * libraries, and programs without a C library, make some of the system calls outside of these
+ * functions. */
 #include "capture/region_source.h"
 
 #include <elf.h>
@@ -18,7 +18,7 @@
 #include "elf/image.h"
 #include "proc/link_map.h"
 
-#define LIBC_MARK "gnu_get_libc_version" /* only glibc has it */
+#define LIBC_MARK "gnu_get_libc_version" /* only glibc defines this symbol */
 
 static const struct {
 	const char *name;
@@ -98,8 +98,8 @@ static bool is_wanted(const char *name, const void *ctx)
 	return !strcmp(name, LIBC_MARK);
 }
 
-/* Examines one file. 1: the search ends, because the file is the C library, or shows that the calls
- * can be seen only at the system calls; 0: the search goes on; negative errno. */
+/* Examines one file. 1: the search ends. The file is the C library, or it shows that probes on libc
+ * are not enough. 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
@@ -182,9 +182,9 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* If the process has no list of its files, or has none yet, all mapped files are searched.
-	 * While the process is `loading`, the C library may be among them. Otherwise the files only
-	 * tell why the system calls are needed. */
+	/* If the process has no list of its files (yet), all mapped files are searched. While the
+	 * process is `loading`, the C library may be among these files. Otherwise the search only
+	 * finds out why probes on libc are not enough. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

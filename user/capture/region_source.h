@@ -22,8 +22,8 @@ struct region_point {
 	struct probe_site site;
 };
 
-/* Either functions of the C library, if all code of the process takes memory from the kernel
- * through them, or the system calls themselves. */
+/* If all code of the process takes memory from the kernel through functions of the C library, the
+ * source is these functions. Otherwise it is the system calls themselves. */
 struct region_source {
 	bool syscalls;
 	char why[160]; /* why the C library's functions do not suffice */

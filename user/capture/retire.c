@@ -2,12 +2,11 @@
 /* Removes from the kernel's tables the records of processes that have ended, and other entries that
  * nobody needs any more. A machine starts more processes than the tables have room for.
  *
- * Stacks have no owner. When addresses are laid out at random, each process has stacks of its own;
- * but a child shares the stacks of the parent that forked it. So a stack is removed when no site
- * and no call under way names it. At that very moment the kernel side may be about to name the
- * stack: it has found the stack in the table, and makes the site a little later. Therefore removed
- * stacks are kept in memtrace until the next drain. The drain puts those stacks back that are named
- * by then. */
+ * Stacks have no owner. If addresses are laid out at random, each process has stacks of its own.
+ * But a child shares the stacks of the parent that forked it. So a stack is removed when no site
+ * and no call under way names it. But the kernel side may have found the stack in the table just
+ * now, and may make a site for it a little later. Therefore removed stacks are kept in memtrace
+ * until the next drain. The drain puts back those that a site or a call names by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -23,9 +22,9 @@ static int compare_keys(const void *a, const void *b)
 	return stack_key__compare(a, b);
 }
 
-/* The owner of each row of counters (maps.bpf.h). A process that has records has owned a row, and
- * only user space takes the row away, when the process is dropped. So a process without a row is
- * gone, if the owners were read after its records. */
+/* The owner of each row of counters (maps.bpf.h). A process with records has owned a row. Only user
+ * space takes the row away, when the process is dropped. So if the owners are read after the
+ * records, a process without a row is gone. */
 struct owners {
 	struct capture_table rows;
 	uint32_t mask;
@@ -215,9 +214,9 @@ static bool has_probes(const struct capture *c, pid_t pid)
 	return false;
 }
 
-/* Drops calls whose return will not be handled. A return has no handler if it comes when the
- * process's probes are out. (With the kinds multi and perf, it has one again from the next window
- * on. But few calls last so long.) */
+/* Drops calls whose return memtrace will not see, because the process's probes are out, or because
+ * the thread or process has ended. (With the kinds multi and perf, probes on returns are back in
+ * the next window. But few calls last so long.) */
 static void sweep_calls(struct capture *c, capture_lives_fn *lives, void *ctx)
 {
 	_cleanup_(capture_table__free) struct capture_table calls = {};

@@ -26,8 +26,8 @@ struct self_stub {
 struct self_stub self__stub(enum insn_class class, int role);
 
 /* Stands for the work of a program between two calls. It runs through as much code as a program
- * does in some microseconds. So the next call finds the CPU's caches of code and branches in the
- * state that they have in a program. */
+ * does in some microseconds. So at the next call, the CPU's caches of code and branches are in the
+ * same state as in a program. */
 void self__other_work(void);
 
 /* Finds the file offset in /proc/self/exe of an address of memtrace's own code. 0 or negative

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When SIGKILL is pending for the process that takes a probe out (or gives up placing one), the
+/* A process that takes a probe out (or gives up placing one) may have a SIGKILL pending. Then the
  * kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe". The
  * breakpoint then stays in the target for as long as the target lives. So probes are placed and
  * taken out by a helper, which a kill of memtrace does not hit. The helper is a child that shares
@@ -46,8 +46,8 @@ static int helper(void *arg)
 /* Starts a helper. To change the target's code, the kernel locks the target's address space, and
  * the target's page faults, mappings and probes wait for that lock. On a busy machine the holder of
  * the lock could wait for a CPU for tens of milliseconds. So the helper has a real-time priority,
- * or else the lowest nice value. Its end sends memtrace no signal, so no wait() for another child
- * returns the helper. */
+ * or else the lowest nice value. When the helper ends, memtrace gets no signal, so a wait() for
+ * another child does not return the helper. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
@@ -68,7 +68,7 @@ static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void
 
 int shield__run(int (*fn)(void *arg), void *arg)
 {
-	/* the result if the helper is killed half-way */
+	/* -EINTR stays if the helper is killed half-way */
 	struct call call = {.fn = fn, .arg = arg, .result = -EINTR};
 	char *stack;
 	int pid;
@@ -161,8 +161,8 @@ struct shield_closer {
 	atomic_int *places[];
 };
 
-/* Closes descriptors while memtrace goes on. Like close_share(), it makes only calls that succeed:
- * a failure would change memtrace's errno. */
+/* Closes descriptors while memtrace goes on. A call that fails would change memtrace's errno. So
+ * this function makes only calls that succeed, as close_share() does. */
 static int close_beside(void *arg)
 {
 	const struct shield_closer *closer = arg;

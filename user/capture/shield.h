@@ -14,13 +14,13 @@
 int shield__run(int (*fn)(void *arg), void *arg);
 
 /* A descriptor stands in a place as its number + 1; 0: none. Whoever takes it out of there, by an
- * atomic exchange with 0, closes it. The helpers take a descriptor out at the moment when they
- * close it. So until then the keeper can still close it if memtrace is stopped.
+ * atomic exchange with 0, closes it. A helper takes a descriptor out only just before it closes it.
+ * Until then the keeper can still close the descriptor, for example if memtrace is stopped.
  *
- * Closes the descriptors in n places in a helper like that of shield__run(), many at a time.
- * Closing one link takes some 45 ms, in which the kernel waits until all CPUs have left the probe's
- * program. The kernel can wait for many links at the same time, but not for perf events, which are
- * closed under one lock. */
+ * This function closes the descriptors in n places, many at a time, in a helper like that of
+ * shield__run(). Closing one link takes some 45 ms, in which the kernel waits until all CPUs have
+ * left the probe's program. The kernel can wait for many links at the same time, but not for perf
+ * events, which are closed under one lock. */
 void shield__close(atomic_int *const *places, size_t n);
 
 /* Begins to close the descriptors in n places in a helper, one after the other in this order, and

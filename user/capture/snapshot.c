@@ -81,8 +81,9 @@ int snapshot__sort_sites(struct capture_table *sites)
 			  compare_sites);
 }
 
-/* Keeps one of several entries with the same key. A block that a thread begins to reallocate while
- * the tables are read may be in both of them: in that of live blocks, and in that of calls. */
+/* Keeps one of several entries with the same key. While the tables are read, a thread may begin to
+ * reallocate a block. Then the block may be in both tables: that of live blocks, and that of
+ * calls. */
 static void drop_twins(struct capture_table *live)
 {
 	struct abi_live_key *keys = live->keys;

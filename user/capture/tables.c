@@ -21,7 +21,8 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
-	/* All fields are counts, except the countdown at the head and `marked_interval`. */
+	/* All fields are counts, except those of the countdown to the next sample and
+	 * `marked_interval`. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
 		const struct abi_process_cpu *one = &cpus[cpu];
 
@@ -92,7 +93,7 @@ int capture__process_of(struct capture *c, pid_t pid, uint32_t *ret_process)
 	if (pidfd < 0)
 		return -errno;
 	/* An exec by another thread than the main one moves the entry from `headless` to
-	 * `processes`: in this order, it is found in one of them. */
+	 * `processes`. In this order of look-ups, the entry is found in one of the two maps. */
 	if (bpf_map__lookup_elem(c->skel->maps.headless, &key, sizeof(key), &process,
 				 sizeof(process), 0)) {
 		rc = bpf_map__lookup_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), &process,
@@ -163,7 +164,8 @@ uint64_t capture__kernel_bytes(const struct capture *c, bool *ret_at_most)
 		if (own__fd_bytes(bpf_map__fd(map), &bytes))
 			continue;
 		sum += bytes;
-		/* either the table is full, or this kernel counts it as if it were full */
+		/* either the table is full, or this kernel counts a table's full size in any
+		 * case */
 		if (map == live &&
 		    bytes >= (uint64_t)bpf_map__max_entries(live) *
 				     (bpf_map__key_size(live) + bpf_map__value_size(live)))
@@ -228,7 +230,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 		if (rc == -ENOSPC)
 			rc = 0;
 	}
-	if (rc == -ENOENT) { /* that was the last batch */
+	if (rc == -ENOENT) { /* there are no more batches */
 		*ret = t;
 		return 0;
 	}
@@ -382,8 +384,8 @@ void capture__borrowers(struct capture *c,
 	int fd = bpf_map__fd(c->skel->maps.borrowers);
 	uint32_t pid, next, *from = NULL;
 
-	/* if a key is deleted meanwhile, the kernel starts again at the first key: the limit of
-	 * steps ends the loop */
+	/* if a key is deleted meanwhile, the kernel starts again at the first key. So the loop
+	 * needs a limit of steps */
 	for (int i = 0; i < 2 * ABI_MAX_BORROWERS; i++) {
 		struct abi_borrower borrower;
 		bool last;
@@ -412,8 +414,8 @@ void capture__drop_process(struct capture *c, uint32_t process)
 	capture__forget_mappings(c, process);
 	if (!owns_row(c, process))
 		return;
-	/* The order matters: a row without an owner gets no counts, so it is still empty when the
-	 * next owner gets it. */
+	/* The owner must be removed first. A row without an owner gets no counts, so the row is
+	 * still empty when the next owner gets it. */
 	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody),
 			     BPF_ANY);
 	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);

@@ -2,8 +2,8 @@
 /* Unwind tables for the kernel side. A table is built once per binary, and all processes that map
  * the binary share it. All tables together have a limit of memory, because a target's files decide
  * how much memory its tables would take. A table that does not fit is left out and counted. A table
- * that no process uses stays until its room is needed. So when a program starts again and again,
- * the kernel side still has the tables of its files. */
+ * that no process uses stays until its room is needed. So if a program is started again and again,
+ * the kernel side still has the tables of the program's files. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -36,9 +36,8 @@ struct unwind_entry {
 	uint32_t number;   /* the table's number in the kernel; 0: not loaded */
 	uint64_t base;	   /* vaddr at which the table's pcs begin */
 	uint32_t users;	   /* processes that map the binary */
-	uint64_t let_go;   /* when the last process that used the table went away, by the store's
-			    * `clock` */
-	bool refused;	   /* there was no room for it at least once */
+	uint64_t let_go;   /* value of the store's `clock` when the table lost its last user */
+	bool refused;	   /* at least once there was no room for the table */
 };
 
 /* The tables that a process uses. */
@@ -74,7 +73,7 @@ static void forget_table(struct unwind_store *store, struct unwind_entry *e)
 	e->number = 0;
 }
 
-/* From now on, lets no process find the entry's table by a file. */
+/* Makes sure that from now on no process finds the entry's table by a file. */
 static void forget_parts(struct capture *c, size_t entry)
 {
 	struct unwind_store *store = &c->unwind;
@@ -100,9 +99,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 }
 
 /* Puts many tables into the kernel with one call, because each call waits until all BPF programs
- * that are running have returned. If that call fails, puts the tables one by one. A table for which
- * this fails, too, keeps its number, because the kernel side already has this number. The number
- * then leads to no table. */
+ * that are running have returned. If that call fails, puts the tables one by one. If this fails for
+ * a table, too, the table keeps its number, because the kernel side already uses the number. The
+ * number then leads to no table. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -160,13 +159,13 @@ static int load_table(const struct unwind_table *table)
 	return take_fd(&fd);
 }
 
-/* Takes a table out of the kernel. No process's mappings name the table any more. The deletion of
- * the table waits until all running BPF programs have ended. So no walk uses the table's number any
- * more when another table gets this number. */
+/* Takes a table out of the kernel. The caller makes sure that no process's mappings name the table.
+ * The deletion waits until all running BPF programs have ended. So when another table gets the
+ * number, no walk uses it for the old table any more. */
 static void unload_table(struct capture *c, size_t entry)
 {
-	capture__put_tables(c); /* otherwise a table that still waits might be put later, when
-				 * another table has its number */
+	capture__put_tables(c); /* a table that still waits would otherwise be put into the kernel
+				 * later, when another table may have its number */
 	forget_parts(c, entry);
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
 			    &c->unwind.entries[entry].number);
@@ -418,8 +417,8 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, ui
 			store->entries[uses[i]].users--;
 		return rc;
 	}
-	/* The old mappings are let go after the new ones are counted: a table in both stays in
-	 * use. */
+	/* The new mappings are counted before the old ones are released, so that a table of both
+	 * stays in use. */
 	let_go(store, user);
 	user->entries = uses;
 	user->n = n_uses;
@@ -442,8 +441,8 @@ void capture__forget_mappings(struct capture *c, uint32_t process)
 	struct unwind_user *user = find_user(&c->unwind, process);
 
 	bpf_map__delete_elem(c->skel->maps.pythons, &process, sizeof(process), 0);
-	/* a child that ends before its mappings are read has no user, but a copy of its parent's
-	 * entry */
+	/* if a child has ended before its mappings were read, it has no struct unwind_user, but it
+	 * has a copy of its parent's entry in the kernel */
 	bpf_map__delete_elem(c->skel->maps.mappings, &process, sizeof(process), 0);
 	if (!user)
 		return;

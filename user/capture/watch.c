@@ -25,7 +25,7 @@
 #define MAX_BYTES    (32 << 20)
 
 /* Layouts from include/uapi/linux/perf_event.h. Each record is followed by the time when it was
- * made, the only part of `sample_id` that watch__new() asks for. */
+ * made, because watch__new() asks for this part of `sample_id`, and for no other part. */
 struct mmap2_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -48,14 +48,15 @@ struct lost_record {
 
 struct pending {
 	uint64_t time_ns;
-	struct perf_event_header *record; /* a copy, owned */
+	struct perf_event_header *record; /* a copy, owned by this struct */
 };
 
 struct watch {
 	struct watch_handlers handlers;
 	struct perf_buffer *buffer;
 	int map_fd;
-	struct pending *pending; /* taken from the buffers, not yet delivered */
+	struct pending *pending; /* records that were taken from the buffers, but not delivered
+				  * yet */
 	size_t n_pending, room;
 	uint64_t read_ns; /* when the last reading began */
 };

@@ -14,7 +14,7 @@
 struct watch;
 
 struct watch_handlers {
-	/* Is news of pid wanted? Asked each time before news is delivered. */
+	/* Is news of pid wanted? Called each time before news is delivered. */
 	bool (*wanted)(void *ctx, pid_t pid);
 	/* pid mapped a file, or anonymous memory (inode 0), with PROT_EXEC. entry and its path are
 	 * valid for the call only. */
@@ -22,13 +22,13 @@ struct watch_handlers {
 	/* pid replaced its program at time_ns (CLOCK_MONOTONIC): its old mappings are gone. This
 	 * call comes before the calls for its new mappings. */
 	void (*exec)(void *ctx, pid_t pid, uint64_t time_ns);
-	/* n records were lost, and nobody knows of which processes: the maps may be out of
-	 * date. */
+	/* n records were lost. It is not known which processes they were about, so the maps may be
+	 * out of date. */
 	void (*lost)(void *ctx, uint64_t n);
 	void *ctx;
 };
 
-/* Opens one buffer per CPU, for the whole machine: executable mappings are rare, and buffers per
+/* Opens one buffer per CPU, for the whole machine. Executable mappings are rare, and buffers per
  * process would need a descriptor for each thread on each CPU. 0 or negative errno. */
 int watch__new(const struct watch_handlers *handlers, struct watch **ret);
 void watch__free(struct watch *watch);
