@@ -16,8 +16,8 @@
 #include "base/vector.h"
 #include "elf/debug_file.h"
 
-/* limit of the bytes that are compared in all. Two files cost most if they differ only in their
- * last byte */
+/* limit of the bytes that are compared in all. A comparison is longest if two files differ only in
+ * their last byte */
 #define MAX_COMPARED (1ULL << 32)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
@@ -29,7 +29,7 @@ struct known {
 	struct timespec written, changed;
 	struct binary *binary;
 	unsigned char mark;
-	bool used; /* used since the last binaries__evict() */
+	bool used; /* the file was used since the last binaries__evict() */
 	/* time of the first binaries__evict() that found the file unused; 0: the last call found
 	 * the file used */
 	uint64_t idle_ns;
@@ -38,14 +38,16 @@ struct known {
 struct binaries {
 	struct known *known; /* ascending by id */
 	size_t n_known, known_room;
-	struct binary **list; /* by binary.index; NULL: freed */
+	struct binary **list; /* indexed by binary.index; NULL: the binary was freed */
 	size_t n, room;
-	size_t *freed; /* indexes that may be reused, oldest first; room for n */
+	size_t *freed; /* indexes that may be reused, the oldest first; there is room for n of
+			* them */
 	size_t n_freed, freed_room;
-	bool (*forget)(void *ctx, size_t index); /* binaries__reuse() */
+	bool (*forget)(void *ctx, size_t index); /* set by binaries__reuse() */
 	void *forget_ctx;
 	uint64_t compared; /* bytes compared so far, of files with the same build-id */
-	int fds_end;	   /* descriptors from this number on are left for other uses */
+	int fds_end;	   /* binaries use only descriptors below this number; the others are left
+			    * for other uses */
 };
 
 static void binary__free(struct binary *binary)
@@ -218,8 +220,8 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
-/* Counts one file less for the binary. Frees the binary if it has no files left, because nobody
- * asks for such a binary again. */
+/* Takes one file off the binary's count. Frees the binary if it has no files left, because nobody
+ * can find such a binary any more. */
 static void forget_file_of(struct binaries *binaries, struct binary *binary)
 {
 	if (--binary->n_files)
@@ -235,8 +237,8 @@ void binaries__reuse(struct binaries *binaries, bool (*forget)(void *ctx, size_t
 	binaries->forget_ctx = ctx;
 }
 
-/* Returns an index for a new binary. An index that cannot be reused yet is tried again next time:
- * an unwind table may stay in the kernel long after its binary. */
+/* Returns an index for a new binary. If an index cannot be reused yet, it is tried again next time.
+ * The reason: an unwind table may stay in the kernel long after its binary was freed. */
 static size_t take_index(struct binaries *binaries)
 {
 	for (size_t i = 0; binaries->forget && i < binaries->n_freed; i++) {
@@ -297,7 +299,8 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 	at = position(binaries, id);
 	known = &binaries->known[at];
 	if (at < binaries->n_known && file_id__equal(&known->id, id)) {
-		close(known->fd); /* the file was written to, or is added twice */
+		close(known->fd); /* the file was written to since it was added, or is added a
+				   * second time */
 		old = known->binary;
 	} else {
 		memmove(known + 1, known, (binaries->n_known - at) * sizeof(*known));

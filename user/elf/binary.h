@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
  * The file stays open as long as it is needed, because the process that maps it may end and another
- * file may get its name. The index of a file's struct binary is the file's index in the arrays of
- * data for unwinding and naming. */
+ * file may get its name. The arrays of data for unwinding and naming are indexed by
+ * binary.index. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -15,7 +15,8 @@
 #include "elf/image.h"
 
 struct binary {
-	size_t index;	/* for binaries__grow(); reused only if binaries__reuse() was called */
+	size_t index;	/* index in the arrays of binaries__grow(); an index is reused only if
+			 * binaries__reuse() was called */
 	size_t n_files; /* number of known files with this content */
 	char *path;	/* the file's name in the first process that mapped it */
 	int fd;		/* a descriptor of one of the files with this content */
@@ -37,9 +38,9 @@ void binaries__free(struct binaries *binaries);
  * it was added is no longer known. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
-/* The state of the file known as id at the time when it became known: nothing had been read from
- * the file yet. The result is true even if the file was written to since then. False: the file is
- * not known, and *ret is not written. */
+/* Gets the state that the file known as id had when it became known, before anything was read from
+ * it. The result is true even if the file was written to since then. False: the file is not known,
+ * and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -76,16 +77,16 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
  * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it has been
- * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. It is
- * closed after that time, because an open file keeps its file system from being unmounted. fn is
- * called for each file before it is closed. A binary without files is freed. If a file with the
+ * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. After
+ * that time the file is closed, because an open file keeps its file system from being unmounted. fn
+ * is called for each file before it is closed. A binary without files is freed. If a file with the
  * same content comes later, a new binary is made. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 
 /* From now on a new binary may get the index of a binary that was freed, if forget() returns true.
- * By then forget() has set all that arrays have at this index to zero. Without this, each new
- * binary makes the arrays longer. */
+ * Before forget() returns true, it sets the elements with this index in all arrays to zero. Without
+ * binaries__reuse(), each new binary makes the arrays longer. */
 void binaries__reuse(struct binaries *binaries, bool (*forget)(void *ctx, size_t index), void *ctx);
 
 /* Enlarges an array that is indexed by binary, so that it has an element for every binary so far.

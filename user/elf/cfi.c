@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Numbers too large for the packed rules are clamped where they are read. The clamped values cannot
- * be packed either, so no later code sees an overflow. */
+/* If a number is too large for the packed rules, it is clamped when it is read. The clamped value
+ * is too large to be packed, too. So no later code sees an overflow. */
 #include "elf/cfi.h"
 
 #include <dwarf.h>
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_REMEMBERED 64 /* states remembered at the same time; compilers need one or two */
+#define MAX_REMEMBERED 64 /* at most so many states are remembered; compilers need one or two */
 #define MAX_RBP_SLOT   4095
 #define MAX_CFA_OFF    (65535 * 8)
 
@@ -21,7 +21,7 @@ enum how {
 	HOW_SAME,
 	HOW_UNDEFINED,
 	HOW_OFFSET,	/* saved at CFA + off */
-	HOW_VAL_OFFSET, /* its value is CFA + off */
+	HOW_VAL_OFFSET, /* the register's value is CFA + off */
 	HOW_AT_RSP,	/* saved at rsp + off, by expression */
 	HOW_OTHER,
 };
@@ -110,7 +110,7 @@ static int64_t read_operand(struct cursor *cursor)
 	return value > INT64_MAX ? INT64_MAX : value;
 }
 
-/* Returns which of the followed registers reg is; CFI_FOLLOWED: reg is not followed. */
+/* Returns the index of reg among the followed registers; CFI_FOLLOWED: reg is not followed. */
 static enum cfi_followed follow(uint64_t reg)
 {
 	switch (reg) {
@@ -165,7 +165,7 @@ static void set_cfa_expression(struct cfi_state *state, struct cursor expr)
 {
 	/* The expression that linkers write for a lazy .plt. A .plt for indirect branch tracking
 	 * has an expression that compares with a number other than 11. That expression has another
-	 * meaning and must not match. */
+	 * meaning, so it must not be taken for the first one. */
 	static const unsigned char plt[] = {
 		DW_OP_breg0 + DWARF_RSP,
 		8,

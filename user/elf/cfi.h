@@ -4,8 +4,8 @@
  *
  * The state says how to compute the CFA (the caller's rsp) and where each register of the caller is
  * found. Instructions change the state as the address advances. Of the registers, only rbp, rsp and
- * the return address are followed here. rsp is followed only to notice the rare code where the
- * caller's rsp is not the CFA. */
+ * the return address are followed here. In rare code, the caller's rsp is not the CFA; rsp is
+ * followed only to notice such code. */
 #ifndef MEMTRACE_ELF_CFI_H
 #define MEMTRACE_ELF_CFI_H
 
@@ -21,7 +21,7 @@ enum cfi_followed { CFI_RBP, CFI_RSP, CFI_RA, CFI_FOLLOWED };
 
 /* All zeros: the program has set nothing yet. */
 struct cfi_state {
-	uint8_t cfa; /* enum cfa of cfi.c; how[]: enum how */
+	uint8_t cfa; /* values of enum cfa in cfi.c; values of how[]: enum how */
 	uint8_t cfa_reg;
 	uint8_t how[CFI_FOLLOWED];
 	int32_t cfa_off;
@@ -31,15 +31,15 @@ struct cfi_state {
 /* The section that holds the programs and the encoded addresses. */
 struct cfi_section {
 	const unsigned char *bytes;
-	uint64_t vaddr;	     /* of the first byte */
+	uint64_t vaddr;	     /* vaddr of the first byte */
 	uint64_t code_start; /* vaddr of pc 0 */
 };
 
 /* What the functions of one CIE share. */
 struct cfi_cie {
-	bool is_signal;	  /* of signal frames: a signal interrupted the caller, which made no
-			   * call */
-	uint8_t encoding; /* of pointers in the functions' programs */
+	bool is_signal;	  /* the functions are signal frames: the caller made no call, but was
+			   * interrupted by a signal */
+	uint8_t encoding; /* encoding of the pointers in the functions' programs */
 	uint64_t code_align;
 	int64_t data_align;
 	struct cfi_state initial; /* the state at a function's first byte */
@@ -47,7 +47,8 @@ struct cfi_cie {
 
 /* A function, and how far its program was run. */
 struct cfi_function {
-	uint64_t pc; /* first byte; after cfi_function__run(): how far the program came */
+	uint64_t pc; /* at first, the function's first byte; after cfi_function__run(), the address
+		      * up to which the program was run */
 	uint64_t end;
 	uint64_t from; /* rows begin here: lower addresses belong to the previous function */
 };

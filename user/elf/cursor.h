@@ -10,7 +10,7 @@
 
 struct cursor {
 	const unsigned char *pos, *end;
-	bool broken; /* a read went beyond the end; all later reads give 0 */
+	bool broken; /* a read has reached beyond the end; all later reads return 0 */
 };
 
 /* Reads a little-endian number of len bytes, 8 at most. The function is inline, because it is

@@ -25,7 +25,7 @@ struct search {
 	struct stat own;
 	struct elf_build_id id;
 	char link[MAX_LINK_NAME + 1]; /* file name in .gnu_debuglink; "": none */
-	uint32_t crc;		      /* of the debug file that link names */
+	uint32_t crc;		      /* CRC32 of the debug file that `link` names */
 	uint64_t crc_bytes_left;
 };
 
@@ -94,7 +94,7 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 	if (size > search->crc_bytes_left)
 		return false;
 	search->crc_bytes_left -= size;
-	while (off < size) { /* st_size bytes only: the file may grow meanwhile */
+	while (off < size) { /* reads only st_size bytes, because the file may grow meanwhile */
 		size_t want = size - off < sizeof(buf) ? size - off : sizeof(buf);
 
 		if (io__pread(fd, buf, want, off) != (ssize_t)want)
@@ -146,7 +146,7 @@ static int by_link(struct search *search, const char *path)
 	bool in_usr = strncmp(path, "/usr/", 5) == 0;
 	const struct {
 		const char *before;
-		int skip; /* bytes of the directory's name to leave out */
+		int skip; /* how many bytes of the directory's name are left out */
 		const char *behind;
 	} places[] = {
 		{"", 0, ""},

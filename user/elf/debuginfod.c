@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* libdebuginfod is loaded at run time if it is installed, because few machines have it. (elfutils
- * does the same.) libdebuginfod sends the build-id and stores the answer; it reads no ELF file. */
+ * does the same.) libdebuginfod sends the build-id and stores the answer. It does not read any ELF
+ * file. */
 #include "elf/debuginfod.h"
 
 #include <dlfcn.h>
@@ -18,7 +19,8 @@
 /* How long a server may send nothing, unless DEBUGINFOD_TIMEOUT says otherwise. libdebuginfod's own
  * default is 90 s. */
 #define PATIENCE_S "10"
-/* A failure that took more than this share of the timeout was not a "404": the server is dead. */
+/* If a failure took more than this share of the timeout, the server did not answer "404", but is
+ * dead. */
 #define DEAD_SHARE 0.9
 
 struct library {
@@ -65,7 +67,7 @@ static bool has_symtab(const struct elf_headers *headers)
 }
 
 /* Downloads the debug file with this build-id. After one request without an answer, no server is
- * asked again in this run: otherwise memtrace would wait as long again for each further file. */
+ * asked again in this run: otherwise memtrace would wait as long for each further file. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;

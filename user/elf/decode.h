@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decodes one x86-64 instruction at a time with Capstone, as far as Capstone can be relied on. */
+/* Decodes one x86-64 instruction at a time with Capstone, and refuses instructions that Capstone
+ * may decode wrongly. */
 #ifndef MEMTRACE_ELF_DECODE_H
 #define MEMTRACE_ELF_DECODE_H
 
@@ -14,7 +15,7 @@
 
 struct decoder {
 	csh handle;
-	cs_insn *insn;	   /* the last one decoded */
+	cs_insn *insn;	   /* the instruction that was decoded last */
 	size_t opcode_off; /* offset in `code` of insn's opcode, behind the prefixes */
 };
 

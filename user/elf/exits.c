@@ -12,13 +12,13 @@
 
 #define MAX_INSNS  16384 /* at most this many instructions of a function are followed */
 #define SEEN_SLOTS (2 * MAX_INSNS)
-#define MAX_MOVES  8 /* moves before the jump of a function that passes its call on */
+#define MAX_MOVES  8 /* a function that passes its call on has at most so many moves */
 
 struct walk {
 	struct elf_image *image;
 	const struct unwind_table *table;
 	struct decoder decoder;
-	uint64_t *seen; /* hash table, open addressing; entries are vaddr + 1 */
+	uint64_t *seen; /* hash table with open addressing; an entry is a vaddr + 1 */
 	size_t n_seen;
 	uint64_t *todo;
 	size_t n_todo;

@@ -9,13 +9,13 @@
  *
  * The search starts at the function's entry and follows every direct branch. Branches may leave the
  * symbol's bytes. They may lead into the function's cold part. Tail jumps (direct or through the
- * PLT) lead into other functions of the same file, which then return in place of the function. At a
- * call, the path goes on behind the call. If no code follows there, the call does not return, and
- * the path ends. The search either is certain of its result or refuses to give one. Reasons to
- * refuse: an instruction that the decoder does not know, code without unwind information, a jump to
- * a computed address or into another file. At each ret the file's unwind table must agree that the
- * return address stands at [rsp]: this shows that the decoder has not lost the boundaries of
- * instructions. */
+ * PLT) lead into another function of the same file, and the ret instruction of this other function
+ * ends the call. At a call, the path goes on behind the call. If no code follows there, the call
+ * does not return, and the path ends. The search either is certain of its result or refuses to give
+ * one. Reasons to refuse: an instruction that the decoder does not know, code without unwind
+ * information, a jump to a computed address or into another file. At each ret, the file's unwind
+ * table must agree that the return address stands at [rsp]. This shows that the decoder has not
+ * lost the boundaries of instructions. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 
@@ -28,7 +28,7 @@
 #define EXITS_MAX 32
 
 struct exits {
-	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, in no order */
+	uint64_t vaddrs[EXITS_MAX]; /* vaddrs of the ret instructions, in no order */
 	size_t n;
 	char why[96]; /* why the exits could not be found, or "" */
 };

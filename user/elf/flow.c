@@ -230,7 +230,7 @@ static void find_next(const cs_insn *insn, const uint8_t *opcode, size_t len,
 	int64_t target;
 
 	if (!decode__branch(opcode, len, &target)) {
-		/* indirect branches, and all other instructions that end or leave the code */
+		/* indirect branches, and all other instructions that leave the path */
 		if (opcode[0] == 0xff && (opcode[1] >> 3 & 7) >= 2 && (opcode[1] >> 3 & 7) <= 5)
 			effect->next = FLOW_END;
 		effect->calls = effect->next == FLOW_END && insn->id == X86_INS_CALL;

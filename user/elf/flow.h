@@ -18,11 +18,11 @@
 /* Registers keep their values across calls if their number (decode__register()) is at least this:
  * rbx, r12 to r15, rbp and rsp. */
 #define FLOW_FIRST_PRESERVED 10
-#define FLOW_NUMBER	     0 /* flow_value.id of a known number: off is the number */
+#define FLOW_NUMBER	     0 /* flow_value.id of a known number, which is in flow_value.off */
 
 struct flow_value {
 	uint32_t id;
-	uint64_t off; /* modulo 2^64 */
+	uint64_t off; /* distance from the unknown value, modulo 2^64 */
 };
 
 static inline bool flow_value__equal(struct flow_value a, struct flow_value b)
@@ -33,14 +33,15 @@ static inline bool flow_value__equal(struct flow_value a, struct flow_value b)
 /* Memory that an instruction reads or writes. */
 struct flow_place {
 	struct flow_value at; /* the address without the index */
-	uint64_t vaddr;	      /* of the instruction */
+	uint64_t vaddr;	      /* vaddr of the instruction */
 	bool indexed;	      /* an unknown register times a factor is added to the address */
 	/* 0: no memory is accessed, or its address cannot be described (such as %fs:8) */
 	uint8_t bytes;
 };
 
 struct flow_registers {
-	struct flow_value of[DECODE_RSP + 1]; /* by decode__register(); 0 is not used */
+	struct flow_value of[DECODE_RSP + 1]; /* indexed by decode__register(); index 0 is not
+					       * used */
 };
 
 enum flow_next { FLOW_ON, FLOW_BRANCH, FLOW_JUMP, FLOW_END };
@@ -53,19 +54,19 @@ struct flow_effect {
 	/* the stack memory that a push or a pop accesses; it is not in `load` and `store` */
 	struct flow_place pushed, popped;
 	struct flow_value pushed_value, popped_value;
-	/* FLOW_END: a call, or anything else that leaves the path */
+	/* FLOW_END: the instruction is a call, or leaves the path in another way */
 	enum flow_next next;
 	bool calls;	 /* the path ends with a call. target 0: it is not known which function is
 			  * called */
-	uint64_t target; /* of a branch, a jump or a direct call */
-	size_t len;	 /* of the instruction */
+	uint64_t target; /* target of a branch, a jump or a direct call */
+	size_t len;	 /* length of the instruction, bytes */
 };
 
 struct flow {
 	const struct elf_image *image;
 	struct decoder decoder;
-	/* By flow_value.id: the place from which the value was loaded. bytes 0: the value was not
-	 * loaded. */
+	/* Indexed by flow_value.id: the place from which the value was loaded. If its `bytes` is 0,
+	 * the value was not loaded. */
 	struct flow_place *origins;
 	size_t n_origins;
 };
@@ -83,13 +84,14 @@ int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_regis
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 
-/* Follows a call to its return: registers that functions preserve (System V ABI) keep their values,
- * the others hold new unknown values. before: the registers before the call. 0 or -ENOMEM. */
+/* Follows a call to its return. Registers that functions preserve (System V ABI) keep their values.
+ * The other registers hold new unknown values. before: the registers before the call. 0 or
+ * -ENOMEM. */
 int flow__return(struct flow *flow, const struct flow_registers *before,
 		 struct flow_registers *registers);
 
-/* Returns the place from which the value was loaded. `bytes` is 0 if this very value was not
- * loaded, even if it is at a known distance from a loaded value. */
+/* Returns the place from which the value was loaded. Only the very value counts, not a value at a
+ * known distance from it. If the value was not loaded, `bytes` is 0. */
 struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
 
 /* Returns the number (decode__register()) of a register that holds this value; 0: none holds it. */

@@ -7,11 +7,11 @@
 #include "elf/decode.h"
 
 #define MAX_INSNS 16
-#define MAX_BODY  4096 /* bytes of a function that are searched */
+#define MAX_BODY  4096 /* so many bytes of a function are searched */
 
-/* If the compiler made no copies, at most this many places of a file load the pointer: the function
- * itself, and code that replaces the table of allocators. Debian's python3.11 has 22 such places,
- * copies included. */
+/* If the compiler made no copies, at most this many places of a file load the pointer. They are in
+ * the function itself, and in code that replaces the table of allocators. Debian's python3.11 has
+ * 22 such places, copies included. */
 #define MAX_LOADS 4
 
 /* What is known of a register: the place from which its value was loaded, or the address that it

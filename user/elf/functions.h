@@ -21,7 +21,7 @@ int functions__read(const struct elf_image *image, struct functions *ret);
 void functions__free(struct functions *functions);
 
 /* Finds the start and the end of the function around vaddr. The end is the start of the next
- * function, so the range includes any bytes between the two functions. 0 or -ENOENT. */
+ * function, so bytes between the two functions belong to the range. 0 or -ENOENT. */
 int functions__around(const struct functions *functions, uint64_t vaddr, uint64_t *ret_start,
 		      uint64_t *ret_end);
 

@@ -16,8 +16,8 @@
  *
  * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
  * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.
- * So the rule of cgocall uses rsp, and .gopclntab says how far the frame reaches. rbp is saved at
- * the frame's upper end, as in all of Go's frames.
+ * So the rule of cgocall uses rsp, and .gopclntab tells the distance from rsp to the return
+ * address. rbp is saved at the frame's upper end, as in all of Go's frames.
  *
  * crosscall2, through which C calls back: since Go 1.21 it holds two frames, and the inner one has
  * no return address. So the rule of crosscall2 uses rsp, too.
@@ -31,10 +31,11 @@
  * lost, so there is no rule.
  *
  * The table .gopclntab, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header
- * says where Go's code begins and where in the table the parts begin. "functab" has the offsets of
- * all functions, ascending, each with the offset of its description. Another part has the names.
- * "pctab" has pairs for each function: how much rsp's distance from the return address changes, and
- * for how many bytes of code it then stays the same. */
+ * says where Go's code begins and where in the table the parts begin. "functab" has the offset of
+ * each function, in ascending order, and with it the offset of the function's description. Another
+ * part has the names. "pctab" has pairs of numbers for each function. The first number says by how
+ * much the distance of rsp from the return address changes. The second says for how many bytes of
+ * code the distance then stays the same. */
 #include "elf/go_code.h"
 
 #include <elf.h>
@@ -56,7 +57,7 @@
 #define FUNCTION_TOP 1 /* flag of a function: the function is the first one of its stack */
 
 struct table {
-	const unsigned char *bytes; /* the header and what follows */
+	const unsigned char *bytes; /* the table's bytes, beginning with the header */
 	uint64_t size;
 	uint64_t text;	    /* vaddr of Go's code */
 	uint64_t functions; /* offset of functab */
@@ -72,8 +73,8 @@ struct rows {
 
 struct function {
 	uint64_t start, end; /* vaddrs */
-	uint32_t name;	     /* offset among the names */
-	uint32_t rsp;	     /* offset in pctab; 0: none */
+	uint32_t name;	     /* offset of its name in the part with the names */
+	uint32_t rsp;	     /* offset of its pairs in pctab; 0: it has none */
 	uint8_t flags;
 };
 
@@ -225,7 +226,7 @@ static int add_rows_by_rsp(struct rows *rows, const struct table *table,
 			   const struct function *function)
 {
 	uint64_t off = table->pctab + function->rsp, vaddr = function->start;
-	int64_t distance = -1; /* of rsp from the return address */
+	int64_t distance = -1; /* distance of rsp from the return address */
 	uint32_t change, bytes;
 	int err = 0;
 

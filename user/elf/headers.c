@@ -8,9 +8,9 @@
 #include "base/io.h"
 
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
-#define MAX_NAME       32	   /* bytes, with its NUL */
+#define MAX_NAME       32	   /* bytes of a section's name, with its NUL */
 #define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
-#define MAX_NOTE_BYTES (64u << 10) /* limit of the bytes of one such section or segment */
+#define MAX_NOTE_BYTES (64u << 10) /* limit of the bytes of one section or segment of notes */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
 {

@@ -19,8 +19,9 @@
 struct elf_headers {
 	int fd; /* owned by the caller */
 	Elf64_Ehdr file;
-	size_t n_sections; /* claimed by the file, with the empty one at index 0; 0: none */
-	size_t n_segments; /* claimed by the file */
+	size_t n_sections; /* number of sections that the file claims, with the empty one at index
+			    * 0; 0: none */
+	size_t n_segments; /* number of segments that the file claims */
 	uint64_t names_off, names_bytes; /* the sections' names; 0 bytes: there are none */
 };
 
@@ -34,7 +35,7 @@ int elf_headers__read(int fd, const char *name, struct elf_headers *ret, struct 
 struct elf_walk {
 	int fd;
 	size_t header_bytes, n_left; /* n_left: headers not read yet */
-	uint64_t off;		     /* where the headers that are left begin in the file */
+	uint64_t off;		     /* file offset of the headers that were not read yet */
 	size_t at, end;		     /* the part of buf that was not returned yet */
 	unsigned char buf[4096];
 };
@@ -59,10 +60,10 @@ struct elf_build_id {
 
 /* Find the GNU build-id. The first function looks only at segments: the file of a running program
  * or library always has them. The second also serves debug files. It looks at sections first, and
- * at segments only if no section has a build-id. The reason: the segments of a debug file may be
- * copied from the program, and then they give places in the program's file. At most 64 segments or
- * sections of notes are looked at, and none larger than 64 KiB. ret->len is 0 if there is no
- * build-id. */
+ * at segments only if no section has a build-id. The reason: the segment headers of a debug file
+ * may be copies of the program's, and then their offsets are those in the program's file. At most
+ * 64 segments or sections of notes are looked at, and none larger than 64 KiB. ret->len is 0 if
+ * there is no build-id. */
 void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret);
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret);
 

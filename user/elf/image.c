@@ -103,7 +103,8 @@ static void read_tls(struct elf_image *image, const Elf64_Phdr *phdr)
 /* 0 or -ENOMEM. */
 static int read_segments(struct elf_image *image, const struct elf_headers *headers)
 {
-	Elf64_Phdr phdr, dynamic = {0}; /* the first PT_DYNAMIC: a sound file has no other */
+	Elf64_Phdr phdr, dynamic = {0}; /* dynamic: the first PT_DYNAMIC; a sound file has no
+					 * other */
 	struct elf_walk walk;
 	int err = 0;
 
@@ -131,7 +132,7 @@ static int read_segments(struct elf_image *image, const struct elf_headers *head
 	}
 	if (!err)
 		err = read_build_id(image, headers);
-	if (!err && image->has_dynamic) /* needs the PT_LOADs */
+	if (!err && image->has_dynamic) /* this needs the PT_LOADs, so they are read first */
 		err = read_soname(image, &dynamic);
 	return err;
 }

@@ -22,12 +22,12 @@ struct code_range {
 };
 
 struct elf_symbol {
-	const char *name; /* without the version ("@GLIBC_2.2.5"); owned by the image */
+	const char *name; /* the name without its version ("@GLIBC_2.2.5"); owned by the image */
 	uint64_t vaddr;
 	uint64_t size; /* 0: unknown */
 	uint8_t type;  /* STT_FUNC, STT_GNU_IFUNC, ... */
 	uint8_t bind;  /* STB_GLOBAL, STB_WEAK, STB_LOCAL */
-	bool dynamic;  /* from .dynsym; false: from .symtab */
+	bool dynamic;  /* true: the symbol is from .dynsym; false: from .symtab */
 };
 
 /* Which symbols the caller will ask for. fn is called with the names of all symbols, without
@@ -74,8 +74,8 @@ int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint6
 /* Finds the vaddr of the first byte of an executable mapping that begins at off in the file. off is
  * a multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
  * another result: a mapping has whole pages, so its first page may begin with bytes of the
- * preceding segment (LLD lets segments share pages of the file). Where no executable segment has
- * bytes in that page, any other segment is used. 0 or -ERANGE. */
+ * preceding segment (LLD lets segments share pages of the file). If no executable segment has bytes
+ * in that page, another segment with bytes there is used. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 
 /* Copies at most len bytes at vaddr from the executable PT_LOAD segments; fewer at a segment's end.
@@ -87,8 +87,8 @@ uint64_t elf_image__entry(const struct elf_image *image);
 
 /* The first values of a file's thread-local variables (PT_TLS). Each thread gets a copy. */
 struct elf_tls {
-	uint64_t vaddr, size; /* size: includes the part that is not in the file and begins as
-			       * zero */
+	uint64_t vaddr, size; /* size: includes the part that is not in the file, whose first values
+			       * are zero */
 	uint64_t align;	      /* a power of two */
 };
 
@@ -140,17 +140,17 @@ int elf_image__find_object(const struct elf_image *image, const char *name,
 			   struct elf_symbol *ret_symbol);
 
 /* Finds direct near calls (e8 rel32) to vaddr by scanning the bytes of the executable segments.
- * Stores the virtual address AFTER each call instruction (the return address that it pushes), up to
- * max, in ret_vaddrs. Jumps (e9 rel32) push nothing and are left out. Data that looks like a call
- * is harmless: it never becomes a return address. Returns the number found, which may exceed
- * max. */
+ * Stores in ret_vaddrs, for at most max calls, the virtual address AFTER the call instruction. This
+ * is the return address that the call pushes. Jumps (e9 rel32) push nothing and are left out. Data
+ * that looks like a call is harmless: it never becomes a return address. Returns the number found,
+ * which may exceed max. */
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
 /* Returns how many instructions of the executable segments load the pointer at the vaddr `slot`
  * into a register, or branch through this pointer. Only instructions that address the pointer
- * relative to rip count. The search scans bytes, so it may by chance count bytes that are not
- * instructions. */
+ * relative to rip count. The search scans bytes, so it may also count bytes that only look like
+ * such an instruction. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump in the executable segments, conditional or not. Only

@@ -14,7 +14,8 @@
  * for each slot. */
 #define MAX_RELOCATION_BYTES (16u << 20)
 /* Limit of the bytes that are searched for one image in all, some two seconds' work. A hostile file
- * may have thousands of jumps by slots, each of which stands at the end of a large table. */
+ * may have thousands of jumps by slots, and each slot's relocation may be at the end of a large
+ * table. */
 #define MAX_SEARCHED (4ULL << 30)
 
 /* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by
@@ -62,7 +63,7 @@ static uint64_t relative(const unsigned char *rel, uint64_t next)
 }
 
 struct callers {
-	uint64_t vaddr; /* of the function or pointer that is searched for */
+	uint64_t vaddr; /* vaddr of the function or pointer that is searched for */
 	uint64_t *found;
 	size_t n, max;
 };

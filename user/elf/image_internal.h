@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files image*.c share with each other and with no other file. image.c opens a file; it
- * calls image_symbols.c and image_segments.c. image_symbols.c, image_segments.c and
- * image_sections.c read the file; of all these files, they call only image_segments.c.
- * image_calls.c searches the file, and calls image_symbols.c and image_sections.c. */
+/* Declarations for the files image*.c only. image.c opens a file; it calls image_symbols.c and
+ * image_segments.c. image_symbols.c, image_segments.c and image_sections.c read the file; of all
+ * these files, they call only image_segments.c. image_calls.c searches the file, and calls
+ * image_symbols.c and image_sections.c. */
 #ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct segment {		   /* PT_LOAD */
 /* A defined function or variable that the caller wants. */
 struct kept_symbol {
 	uint32_t name; /* where the name begins in the table's names */
-	bool hidden;   /* not the default version of its name */
+	bool hidden;   /* the symbol is not the default version of its name */
 	uint8_t type, bind;
 	uint64_t vaddr, size;
 };
@@ -27,9 +27,9 @@ struct kept_symbol {
 struct symbol_table {
 	struct kept_symbol *symbols;
 	size_t n;
-	char *names; /* of the kept symbols, without versions, each ended by a NUL */
+	char *names; /* names of the kept symbols, without versions, each ended by a NUL */
 	size_t names_bytes, names_room;
-	uint64_t off, n_in_file; /* all symbols of the table, in the file */
+	uint64_t off, n_in_file; /* file offset and number of all symbols of the table */
 };
 
 struct elf_image {
@@ -57,8 +57,8 @@ struct elf_image {
 /* Are the `size` bytes at off within the file? */
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
 
-/* Returns a copy of `size` bytes at off in the file, followed by one NUL; or NULL, also if `size`
- * is 0 or above 512 MiB. The caller frees the copy. */
+/* Returns a copy of `size` bytes at off in the file, followed by one NUL. Returns NULL on failure,
+ * and if `size` is 0 or above 512 MiB. The caller frees the copy. */
 void *elf_image__read_range(const struct elf_image *image, uint64_t off, uint64_t size);
 
 /* Finds the segment that holds vaddr. If `executable` is true, only executable segments count.

@@ -9,7 +9,7 @@
 #include "base/io.h"
 
 #define MAX_EH_FRAME   (128u << 20)
-#define MAX_COPY_BYTES (256u << 20) /* limit of the bytes of any other section */
+#define MAX_COPY_BYTES (256u << 20) /* limit of the bytes of any section but .eh_frame */
 
 /* Finds the first section called name that has bytes in the file and is loaded. 0 or -ENOENT. */
 static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)
@@ -105,7 +105,8 @@ static int copy_section(const struct elf_image *image, const Elf64_Shdr *shdr, u
 
 	if (shdr->sh_size > max || !elf_image__in_file(image, shdr->sh_offset, shdr->sh_size))
 		return -ENOEXEC;
-	bytes = malloc(shdr->sh_size); /* exactly the section's size, as above */
+	bytes = malloc(shdr->sh_size); /* the buffer has exactly the section's size, as in the
+					* function above */
 	if (!bytes)
 		return -ENOMEM;
 	n = io__pread(image->fd, bytes, shdr->sh_size, shdr->sh_offset);

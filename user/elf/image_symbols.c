@@ -15,34 +15,34 @@
 #include "base/io.h"
 #include "base/vector.h"
 
-#define VERSION_HIDDEN 0x8000 /* .gnu.version: not the default version of this name */
+#define VERSION_HIDDEN 0x8000 /* in .gnu.version: this is not the default version of the name */
 
 #define MAX_STRINGS_BYTES (512ull << 20) /* a larger table of strings is not read */
 #define MAX_SYMBOLS	  5000000ull	 /* further symbols of a table are not read */
 #define PART_BYTES	  (16u << 20)
 #define PIECE_SYMBOLS	  8192u
-/* The bytes that the symbols of a table may take. Only hostile files have so many wanted symbols,
- * all with the same few names. */
+/* The bytes that the symbols of a table may take. Only a hostile file reaches this limit, because
+ * the wanted names are few. */
 #define MAX_KEPT_BYTES (4u << 20)
 
 /* A table while it is read. */
 struct reading {
 	const struct elf_image *image;
-	const struct elf_wanted *wanted; /* NULL: all */
+	const struct elf_wanted *wanted; /* NULL: all symbols are wanted */
 	struct symbol_table *table;
 	/* The names of .symtab may contain their version, "memalign@GLIBC_2.2.5" (hidden) or
 	 * "malloc@@GLIBC_2.2.5" (default). .dynsym keeps versions in .gnu.version. */
 	bool has_versioned_names;
 	uint64_t symbols_off, n_symbols;
-	uint64_t versions_off; /* 0: there are none */
+	uint64_t versions_off; /* 0: the file has no versions */
 	uint64_t strings_off, strings_size;
-	/* the part of the strings that is in memory: names that begin in [begin, end), and what
-	 * follows them in the file, `bytes` in all */
+	/* the part of the strings that is in memory. It has `bytes` bytes: the names that begin in
+	 * [begin, end), and the bytes that follow them in the file */
 	char *part;
 	uint64_t begin, end;
 	size_t bytes;
 	Elf64_Sym *symbols;   /* a piece of the symbols */
-	Elf64_Half *versions; /* and their versions */
+	Elf64_Half *versions; /* the versions of the symbols in this piece */
 };
 
 static void cleanup_reading(struct reading *r)

@@ -6,7 +6,7 @@
  * further than needed:
  *
  *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over.
- *     Capstone's word that an instruction is no branch is not enough. The register that a plain
+ *     It is not enough if Capstone says that an instruction is no branch. The register that a plain
  *     instruction writes is its destination operand. Neither this operand nor Capstone's list of
  *     written registers may contain rsp, rbp or a special register (segment, control, debug, x87,
  *     ...).
@@ -15,17 +15,18 @@
  *     probe (Linux 6.18, 5-byte nop) pushes.
  *   - The bytes of an instruction decide if the kernel emulates it. The only prefix allowed is one
  *     REX.B, because all kernels agree on instructions without other prefixes. (The kernel refuses
- *     a 0x66 before a branch, and Intel and AMD even disagree on such a branch's length. The kernel
- *     refuses es/cs/ss/ds and lock prefixes on any instruction: so a "cs nopw" is not a place for a
- *     probe.)
+ *   a 0x66 before a branch, and Intel and AMD even disagree on such a branch's length. The kernel
+ *   refuses es/cs/ss/ds and lock prefixes on any instruction. So a "cs nopw" is not a place for a
+ *   probe.)
  *
  * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
- * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
- * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it no longer knows where
- * instructions begin. From there on, each byte counts as the possible start of a branch. The
- * branches found then include all true branches. So a proof that succeeds is still valid, but fewer
- * proofs succeed. The instructions up to the probe are not affected. The path to the probe starts
- * at the entry and is straight, so the decoder sees the same instructions there as the CPU.
+ * while the function is decoded from entry to end. Capstone may meet an instruction that it does
+ * not know (rdssp, tpause, newer AVX-512), or a jump table inside the code. Behind it, Capstone
+ * does not know where instructions begin. From there on, each byte counts as the possible start of
+ * a branch. The branches found then include all true branches. So a proof that succeeds is still
+ * valid, but fewer proofs succeed. The instructions up to the probe are not affected. The path to
+ * the probe starts at the entry and is straight, so the decoder sees the same instructions there as
+ * the CPU.
  *
  * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
  * put no jump-table target there. The reason: a target starts a basic block, and the function's
@@ -207,11 +208,11 @@ static bool has_rep_form(const uint8_t *opcode)
 	}
 }
 
-/* Does Capstone take the bytes for a plainer instruction than they are? Capstone takes an illegal
- * lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them)
- * for plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook
- * one. Capstone then confuses MMX and SSE. Any prefix behind a 66 may mislead Capstone in the same
- * way. */
+/* Does Capstone decode the bytes as a plainer instruction than the CPU does? Capstone takes an
+ * illegal lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET
+ * use them) for plain nops. An address size prefix makes Capstone see a 66 that is not there, or
+ * overlook one. Capstone then confuses MMX and SSE. Any other prefix behind a 66 may mislead
+ * Capstone in the same way. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
@@ -303,8 +304,8 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
  * behind the entry. */
 struct body {
 	uint64_t lowest_target;
-	bool lost;	  /* some instruction is unknown */
-	size_t lost_at;	  /* offset of this instruction */
+	bool lost;	  /* Capstone does not know one of the instructions */
+	size_t lost_at;	  /* offset of this unknown instruction */
 	bool ends_inside; /* the unknown instruction probably reaches beyond the end */
 };
 
@@ -324,7 +325,7 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	struct body body = {.lowest_target = UINT64_MAX};
 	size_t off = 0;
 
-	/* Prefixes do not change a branch's target ("bnd jmp", "jne,pt"). */
+	/* A prefix before a branch does not change the branch's target ("bnd jmp", "jne,pt"). */
 	while (off < size && decoder__decode(decoder, code, size, off, 0)) {
 		size_t end = off + decoder->insn->size;
 

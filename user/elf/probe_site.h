@@ -9,13 +9,12 @@
  *
  *   1. Straight path: no instruction passed over is a branch, call, return, trap or system
  *      instruction. So each entry into the function arrives at the probe exactly once.
- *   2. No way in from the side: no direct branch of the whole function has its target behind the
- *      entry and before the end of the probed instruction. If a loop jumped there, the probe would
- *      count one call twice.
- *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
- *      own register, or a register to which a mov has copied it. Other arguments do not matter.
- *   4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is still
- *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
+ * 2. No way in from the side: no direct branch of the function leads to an address behind the entry
+ * and before the end of the probed instruction. If a loop jumped there, the probe would count one
+ * call twice. 3. Arguments at hand: each argument that the probe reads is still whole in some
+ * register: its own register, or a register to which a mov has copied it. Other arguments do not
+ * matter. 4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is
+ * still at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
  *      instruction passed over stores to memory either: a store could hit the return address or
  *      the red zone.
  *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
@@ -45,7 +44,8 @@ struct probe_site {
 	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, single-stepped
 			       * before. False with a segment prefix ("cs nopw"): no kernel takes
 			       * a probe there */
-	char instruction[64]; /* its text in AT&T syntax, such as "push %r12" */
+	char instruction[64]; /* text of the probed instruction in AT&T syntax, such as "push
+			       * %r12" */
 	char why[96];	      /* why the probe was not moved to an emulated instruction, or "" */
 };
 

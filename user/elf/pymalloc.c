@@ -103,8 +103,8 @@ static int find_table(struct finder *f, const struct elf_image *image)
 	return 0;
 }
 
-/* If the load shows that the tree is in a state to which a pointer in memory leads, records the
- * offsets of the pointer and of the tree. */
+/* Does the load show that the tree is in a state, and that a pointer in memory leads to this state?
+ * If so, records the offsets of the pointer and of the tree. */
 static void learn_state(struct finder *f, const struct flow_place *load)
 {
 	struct flow_value root;
@@ -147,7 +147,8 @@ static int find_state(struct finder *f, uint64_t free_function)
 			effect.next == FLOW_JUMP ? effect.target : free_function + effect.len;
 	}
 	if (rc == -ENOMEM || !f->state_off)
-		return rc == -ENOMEM ? rc : -ENOTSUP; /* find_table() has said why */
+		return rc == -ENOMEM ? rc : -ENOTSUP; /* find_table() has already noted the
+						       * reason */
 	f->table_end = PYMALLOC_CLASSES * PYMALLOC_PAIR_BYTES;
 	return follow(f);
 }
@@ -270,8 +271,8 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 			      (unsigned long long)vaddr);
 }
 
-/* Checks a walk that followed the state: it must have explained each lookup, and how pools are
- * begun. */
+/* Checks the result of a walk that followed the state. The walk must have explained each lookup,
+ * and how the code begins a pool. */
 static int explain_walk(struct finder *f, uint64_t vaddr)
 {
 	f->any_first |= f->shown.first_given;

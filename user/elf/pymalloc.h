@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the copies of CPython's small-object allocator in code that was built with -flto, and the
- * places where probes see each block that it gives out or takes back.
+/* Finds the copies of CPython's small-object allocator in code that was built with -flto. Finds the
+ * places where probes see each block that the allocator gives out or takes back.
  *
  * Source: Objects/obmalloc.c of CPython 3.9, 3.10, 3.11 and 3.13. Blocks of up to 512 bytes lie in
  * pools, each of which begins with a header:
@@ -24,9 +24,10 @@
  *
  * Does the search find all copies? Code that gives out a block must find the block's pool in the
  * table usedpools. Code that takes a block back must ask the radix tree arena_map_root whether the
- * block lies in an arena. So each mention of these two variables in the code must be explained.
- * Within a few dozen instructions, the mention must lead to one of the three patterns above, or to
- * code that does something else: it lists a pool, registers an arena, or asks for a block's size.
+ * block lies in an arena. So the search must explain each mention of these two variables in the
+ * code. Within a few dozen instructions, the mention must lead to one of the three patterns above,
+ * or to code for another known purpose. Such code lists a pool, registers an arena, or asks for a
+ * block's size.
  *
  * 3.9 has no tree. It has an array with an entry for each arena, and the pool's header has the
  * index of its arena's entry. Code that takes a block back must read the arena's address in this
@@ -42,9 +43,10 @@
  *
  * The variable arenas points to the array. Code may keep this pointer for the next block that it
  * takes back. So the pointer is followed from each mention of the variable, like the state of 3.13
- * (below). An address in the array plus any index is taken for the address of another entry. Each
- * read of an arena's address must lead to one of these: a block is taken back, a block's size is
- * asked for, the arena's pools are visited, or the arena begins or ends.
+ * (below). If code adds an index to an address in the array, the result counts as the address of
+ * another entry. Each read of an arena's address must lead to code for one of these purposes: it
+ * takes back a block, asks for a block's size, visits the arena's pools, or begins or ends the
+ * arena.
  *
  * From 3.13 on, the table and the tree are parts of a state (struct _obmalloc_state, which begins
  * with usedpools). The pointer PyInterpreterState.obmalloc leads to the state, and all code gets
@@ -59,7 +61,7 @@
  * The search takes for granted that no code uses the state (or the array) in one of these ways:
  * behind an indirect call that got the state's address; behind a switch; in a register that the ABI
  * does not preserve across calls (-fipa-ra); by the address of a part, which the code had stored in
- * memory. In inlined copies compilers have no reason for any of these. (In 3.9, code stores
+ * memory. Compilers have no reason to make such code in inlined copies. (In 3.9, code stores
  * addresses of parts in its lists of arenas. No function returns the array. The code that makes the
  * array larger calls another function before it takes back a block.) Test a new build by comparing
  * with sys.getallocatedblocks(). */
@@ -75,9 +77,11 @@
 #define PYMALLOC_SZIDX 36 /* offset of szidx in a pool's header */
 
 struct pymalloc_place {
-	uint64_t vaddr; /* of the instruction to probe */
-	uint8_t block;	/* number (decode__register()) of the register that holds the block there */
-	uint8_t pool;	/* likewise for the block's pool; 0: the block is taken back */
+	uint64_t vaddr; /* vaddr of the instruction to probe */
+	uint8_t block;	/* number (decode__register()) of the register that holds the block at this
+			 * instruction */
+	uint8_t pool;	/* number of the register that holds the block's pool; 0: the block is taken
+			 * back */
 	bool emulated;	/* as in struct probe_site */
 	char instruction[64];
 };
@@ -97,7 +101,7 @@ struct pymalloc {
  * milliseconds, and fn is called after each slice. fn can do work that cannot wait for the end of
  * the search. */
 struct pymalloc_meanwhile {
-	void (*fn)(void *ctx); /* NULL: nobody waits */
+	void (*fn)(void *ctx); /* NULL: nothing is called */
 	void *ctx;
 };
 

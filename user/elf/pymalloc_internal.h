@@ -26,7 +26,7 @@
 #define MAX_COMPUTED 16	     /* elements of path.computed */
 #define MAX_LOOKUPS  32	     /* lookups on all paths from one mention, at most */
 #define MAX_CALLEES  512     /* functions that may get the state as an argument, at most */
-#define MAX_FOUND    4096    /* places, at most */
+#define MAX_FOUND    4096    /* places for probes, at most */
 #define MAX_WINDOW   96	     /* bytes from the proof's beginning to the place, at most */
 
 #define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most; without a state: MAX_PATH */
@@ -40,7 +40,7 @@ enum arena_field { ADDRESS = 0, POOL_ADDRESS = 8, NEXTARENA = 32, PREVARENA = 40
 
 struct store {
 	struct flow_value at, value;
-	uint64_t vaddr; /* of the instruction */
+	uint64_t vaddr; /* vaddr of the instruction that stores */
 	uint8_t bytes;
 };
 
@@ -53,14 +53,15 @@ struct event {
 
 struct path {
 	struct flow_registers registers;
-	struct flow_value pool; /* what was loaded from usedpools */
+	struct flow_value pool; /* the value that was loaded from usedpools */
 	uint64_t vaddr;
 	uint32_t n_insns, n_stores, n_recent;
 	struct store stores[MAX_STORES]; /* the last ones, in a ring */
-	uint64_t array; /* the path's last lookup was in the array to which the variable at this
-			 * vaddr points (compare finder.array) */
+	uint64_t array; /* vaddr of a variable: the path's last lookup was in the array to which
+			 * this variable points (compare finder.array) */
 	/* The fields below are used only when walks follow a pointer. */
-	struct flow_value state;	    /* the pointer; FLOW_NUMBER: not loaded yet */
+	struct flow_value state;	    /* the followed pointer; FLOW_NUMBER: it was not loaded
+					     * yet */
 	struct flow_value slots[MAX_SLOTS]; /* where the stack holds the pointer; FLOW_NUMBER:
 					     * unused */
 	/* ids of values that were computed from addresses in the state in a way that flow.h does
@@ -68,18 +69,18 @@ struct path {
 	uint32_t computed[MAX_COMPUTED];
 	struct recent { /* the last instructions, in a ring */
 		uint64_t vaddr;
-		struct flow_registers registers; /* before the instruction */
+		struct flow_registers registers; /* the registers' values before the instruction */
 	} recent[MAX_RECENT];
 	uint32_t lookups;  /* lookups that are not explained yet: bit i is shown.lookups[i] */
-	uint32_t n_before; /* n_stores at the last lookup */
-	/* these lookups may be explained while n_insns is at most this number; 0: there are no such
-	 * lookups, or this path does not explain them any more */
+	uint32_t n_before; /* value of n_stores at the last lookup */
+	/* the path may explain its lookups (`lookups`) until n_insns is above this number. 0: there
+	 * are no such lookups, or this path does not explain them any more */
 	uint32_t due;
 };
 
 /* Places for a probe that sees an event. */
 struct found {
-	uint64_t from; /* as in struct event */
+	uint64_t from; /* vaddr of the instruction that begins the proof */
 	/* The instruction that completes the proof. If no register holds the block there, only
 	 * vaddr is set. */
 	struct pymalloc_place proved;
@@ -90,7 +91,7 @@ struct found {
 
 /* What the paths from one mention have shown. */
 struct shown {
-	bool given, first_given, taken_back; /* an event of this kind was found */
+	bool given, first_given, taken_back; /* events of these kinds were found */
 	/* a block was given from a pool that had no block in use */
 	bool reused;
 	bool listed;	 /* a pool joins a list of usedpools */
@@ -103,7 +104,7 @@ struct shown {
 		bool explained;
 	} lookups[MAX_LOOKUPS];
 	unsigned int n_lookups;
-	uint64_t array;	 /* path.array of a path that takes back a block */
+	uint64_t array;	 /* the value of path.array of a path that takes back a block */
 	bool unfinished; /* a path was too long, or led to an instruction that cannot be followed */
 };
 
@@ -124,8 +125,8 @@ struct finder {
 	/* Functions that may get the address of the state, or of a part of it, as an argument. */
 	struct callee {
 		uint64_t vaddr;
-		unsigned int reg; /* which argument: decode__register() */
-		uint64_t off;	  /* of the part */
+		unsigned int reg; /* the register with this argument: decode__register() */
+		uint64_t off;	  /* offset of the part in the state */
 	} callees[MAX_CALLEES];
 	size_t n_callees;
 	uint64_t main_state; /* vaddr of the main interpreter's state; 0: not known */

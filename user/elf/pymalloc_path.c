@@ -43,7 +43,7 @@ uint64_t path__looked_up_in(const struct flow *flow, const struct flow_place *pl
 
 static const struct store *find_store(const struct path *path, struct flow_value at, uint8_t bytes)
 {
-	/* the last store to this place */
+	/* searches from the last store to the first */
 	for (uint32_t i = 0; i < MAX_STORES && i < path->n_stores; i++) {
 		const struct store *store = &path->stores[(path->n_stores - 1 - i) % MAX_STORES];
 
@@ -122,9 +122,9 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 }
 
 /* Like takes_back(), for code in which two registers held the block's address before the path
- * began. The value that was loaded from pool->freeblock is stored in some place, and
- * pool->freeblock gets a new value. Code that changes the list of pools does not match, because
- * that list's links lie elsewhere in the header. */
+ * began. The value of pool->freeblock is stored in some place (the block), and pool->freeblock gets
+ * a new value. Code that changes the list of pools does not match, because that list's links lie
+ * elsewhere in the header. */
 static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
 				     const struct store *s, struct event *ret)
 {
@@ -256,7 +256,7 @@ static int find_earlier(struct finder *f, const struct path *path, const struct 
 		rc = flow__step(&f->flow, recent->vaddr, &registers, &effect);
 		if (rc)
 			return rc == -ENOMEM ? rc : 0;
-		/* from here on, the end of the proof must always be reached */
+		/* no instruction from here to the end of the proof may lead elsewhere */
 		if (recent->vaddr != path->vaddr &&
 		    (effect.next != FLOW_ON || recent->vaddr + effect.len != next))
 			return 0;

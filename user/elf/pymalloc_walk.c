@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define MAX_STEPS 4096 /* instructions on all paths from one mention, at most */
-/* with a state: the same limit, and the limit of the instructions of one path */
+/* with a state: limit for the instructions on all these paths, and also for those on one path */
 #define MAX_STATE_STEPS (32 * MAX_STEPS)
 #define MAX_STATE_PATH	4096
 
@@ -119,7 +119,7 @@ static bool is_list(const struct flow_place *place)
 	       place->at.off == PREVARENA;
 }
 
-/* Follows a value into memory. stack: the id of the stack pointer. */
+/* Follows a value that the code stores in memory. stack: the id of the stack pointer. */
 static int follow_store(struct finder *f, struct path *path, const struct flow_place *to,
 			struct flow_value value, uint32_t stack)
 {
@@ -143,7 +143,8 @@ static int follow_store(struct finder *f, struct path *path, const struct flow_p
 			      (unsigned long long)path->vaddr);
 }
 
-/* Follows the state from a slot into the register that a move or a pop has loaded. */
+/* If a move or a pop has loaded the state from a slot into a register, follows the state into this
+ * register. */
 static int follow_load(struct finder *f, struct path *path, const struct flow_place *from,
 		       struct flow_value loaded)
 {
@@ -353,10 +354,10 @@ static int take_state(struct finder *f, struct path *path, const struct flow_eff
 	    flow__holder(&path->registers, effect->loaded))
 		path->state = effect->loaded;
 	else if (f->array && effect->load.bytes == 8 && insn->id == X86_INS_ADD &&
-		 to->type == X86_OP_REG) /* an index is added */
+		 to->type == X86_OP_REG) /* the instruction adds an index */
 		path->state = path->registers.of[decode__register(to->reg)];
 	else if (f->array && insn->id == X86_INS_SUB && to->type == X86_OP_REG)
-		return 1; /* a distance is no address */
+		return 1; /* the result is a distance, and no address */
 	else if (effect->store.bytes == 8 && effect->stored.id != FLOW_NUMBER)
 		path->state = effect->stored;
 	else if (effect->store.bytes == 8)
@@ -383,7 +384,7 @@ static bool gives_back_arena(const struct finder *f, const struct path *path,
 }
 
 /* Follows a call. The function that is called may get the state in a register for arguments. 1: the
- * path ends, because nothing holds the state any more. */
+ * path ends, because no register and no slot holds the state any more. */
 static int follow_call(struct finder *f, struct path *path, const struct flow_registers *before,
 		       const struct flow_effect *effect)
 {
@@ -407,8 +408,8 @@ static int follow_call(struct finder *f, struct path *path, const struct flow_re
 	return flow__return(&f->flow, before, &path->registers) ?: !holds_state(path);
 }
 
-/* Was this walk here before with the same knowledge of the state and of the last pool? Then no new
- * use of the state or the pool follows. */
+/* Was a walk at this instruction before, with the same knowledge of the state and of the last pool?
+ * If so, no new use of the state or the pool follows. */
 static bool was_here(struct finder *f, const struct path *path)
 {
 	uint64_t key = path->vaddr * 31 + f->n_walks;
@@ -526,9 +527,9 @@ static int note_load(struct finder *f, struct path *path, const struct flow_regi
 }
 
 /* Checks that no other code may still use the state when a path ends. A function may return the
- * state, and code to which an indirect jump leads may find it in a preserved register or in a slot.
- * (A jump through a table is a switch. The functions of pymalloc have no switch, so their copies
- * have none.) */
+ * state. Code to which an indirect jump leads may find the state in a preserved register or in a
+ * slot. (A jump through a table is a switch. The functions of pymalloc have no switch, so their
+ * copies have none.) */
 static int check_end(struct finder *f, const struct path *path)
 {
 	const cs_insn *insn = f->flow.decoder.insn;

@@ -29,8 +29,9 @@ size_t stack_walk(const struct stack_source *source, uint64_t pc, uint64_t sp, u
 		  struct stack_frame *ret, size_t max)
 {
 	struct registers r = {pc, sp, bp};
-	uint64_t end, within = pc; /* the address to look up. In a caller: inside the call, because
-				    * the caller may end with the call */
+	uint64_t end, within = pc; /* the address that is looked up. In a caller, it is inside the
+				    * call instruction, because the caller's code may end with the
+				    * call */
 	uint32_t rule;
 	size_t n = 0;
 

@@ -15,7 +15,7 @@ struct stack_frame {
 	uint64_t end;
 };
 
-/* What a walk reads. Both functions return false if the answer is not known. */
+/* The functions by which a walk reads its data. Both return false if the answer is not known. */
 struct stack_source {
 	bool (*rule)(void *ctx, uint64_t pc, uint32_t *ret); /* unwind.h */
 	bool (*word)(void *ctx, uint64_t addr, uint64_t *ret);

@@ -8,7 +8,7 @@
  * the work for the marker.
  *
  * The file is the target's, so no number and no text is trusted. libbpf can attach to such markers
- * by itself, but libbpf reads the file by libelf in the privileged process. */
+ * by itself, but for that it reads the file with libelf in the privileged process. */
 #ifndef MEMTRACE_ELF_STAPSDT_H
 #define MEMTRACE_ELF_STAPSDT_H
 
@@ -20,9 +20,10 @@
 
 struct stapsdt_marker {
 	const char *name;
-	const char *arguments; /* as in the note; may be "" */
-	uint64_t vaddr;	       /* the nop; adjusted, if the file was prelinked */
-	uint64_t semaphore;    /* vaddr of a 16-bit counter, adjusted likewise; 0: it has none */
+	const char *arguments; /* the text of the arguments, as in the note; may be "" */
+	uint64_t vaddr;	       /* vaddr of the nop; adjusted if the file was prelinked */
+	uint64_t semaphore;    /* vaddr of its semaphore, a 16-bit counter, adjusted as `vaddr` is;
+				* 0: it has none */
 };
 
 /* Calls fn for each marker of the provider. The texts are valid only while fn runs. If fn returns
@@ -44,7 +45,7 @@ enum stapsdt_kind {
 
 struct stapsdt_argument {
 	enum stapsdt_kind kind;
-	uint8_t base, index; /* registers; 0: none */
+	uint8_t base, index; /* numbers of registers; 0: none */
 	uint8_t shift;	     /* 0 to 3 */
 	uint8_t bytes;	     /* 1, 2, 4 or 8 */
 	bool is_signed;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Runs the programs in .eh_frame and makes the unwind table.
  *
- * The section is a list of entries. A CIE holds what many functions share: alignment factors, the
- * encoding of pointers, and the instructions that set up the state at a function's first byte. An
+ * The section is a list of entries. A CIE holds data that many functions share: alignment factors,
+ * the encoding of pointers, and the instructions that make the state at a function's first byte. An
  * FDE names its CIE, a range of addresses, and instructions that change the state as the address
  * advances. elf/cfi.h runs the instructions. This file finds the entries, sorts them and makes a
  * table.
@@ -31,29 +31,29 @@
 #define DEFAULT_MAX_ROWS 16777216
 
 struct cie {
-	uint32_t pos; /* of the entry in the section */
+	uint32_t pos; /* offset of the entry in the section */
 	bool sound;
 	bool has_size; /* 'z': FDEs give the length of their augmentation data */
 	struct cfi_cie shared;
 };
 
 struct fde {
-	uint32_t pc, end;	       /* relative to the table's base */
-	uint32_t program, program_end; /* in the section */
-	uint32_t cie;		       /* index */
+	uint32_t pc, end;	       /* addresses relative to the table's base */
+	uint32_t program, program_end; /* offsets in the section */
+	uint32_t cie;		       /* index in `cies` */
 };
 
 struct builder {
 	unsigned char *bytes;
 	size_t size;
-	struct cfi_section section; /* of these bytes */
-	uint64_t code_end;	    /* vaddr */
+	struct cfi_section section; /* the section that has these bytes */
+	uint64_t code_end;	    /* vaddr at which the code ends */
 	struct cie *cies;	    /* in ascending order of pos */
 	size_t n_cies, cies_room;
 	struct fde *fdes;
 	size_t n_fdes, fdes_room;
 	struct unwind_rows rows;
-	struct unwind_table *table; /* gets the rows at the end */
+	struct unwind_table *table; /* the table that gets the rows when all are made */
 };
 
 /* --- entries ------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ skipped:
 }
 
 /* Lists the entries. A length of 0 should end the section. But some linkers leave such an end in
- * the middle, and the entries behind it are valid and reachable through .eh_frame_hdr; so reading
+ * the middle. The entries behind it are valid, and .eh_frame_hdr leads to them, so reading
  * continues. After a length beyond the section (also 0xffffffff, which announces a longer length)
  * reading cannot continue. */
 static int read_entries(struct builder *b)

@@ -4,7 +4,8 @@
  *
  * A row is valid from its pc up to the pc of the next row. In all x86-64 code that compilers make,
  * the return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp
- * or rbp plus a constant. A rule that does not fit is stored as UNWIND_BAD, never approximated. */
+ * or rbp plus a constant. If a rule does not fit into a row, the row gets UNWIND_BAD: rules are
+ * never approximated. */
 #ifndef MEMTRACE_ELF_UNWIND_H
 #define MEMTRACE_ELF_UNWIND_H
 
@@ -62,9 +63,9 @@ struct unwind_table {
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
 				  * row is UNWIND_NONE at the end of the last function */
 	size_t n;
-	size_t fdes;	 /* functions described */
+	size_t fdes;	 /* number of functions that the FDEs describe */
 	size_t bad_rows; /* rows of kind UNWIND_BAD */
-	size_t skipped;	 /* entries that were broken or out of range */
+	size_t skipped;	 /* number of entries that were broken or out of range */
 };
 
 /* Builds the table. max_rows (0: 16,777,216) limits its rows. Returns 0 (without .eh_frame, only
