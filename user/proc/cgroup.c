@@ -6,12 +6,13 @@
  *	           the mounted part of the tree
  *
  * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
- * through a mount of a part of the tree, memtrace does not see the root and would count other
- * levels than the kernel does. So memtrace needs a mount of the whole tree. Two signs together show
- * that a mount has the whole tree. First, the mounted directory is the root of the tree: the cgroup
- * with the number 1 (cgroup_setup_root() of the kernel insists on this number). Second, mountinfo
- * names the mounted directory "/", so this directory is also the root of memtrace's own cgroup
- * namespace. Then paths mean the same to memtrace, to /proc/PID/cgroup and to the kernel. */
+ * through a mount of a part of the tree, memtrace does not see the root. Then it would count levels
+ * from another directory than the kernel does. So memtrace needs a mount of the whole tree. Two
+ * signs together show that a mount has the whole tree. First, the mounted directory is the root of
+ * the tree: the cgroup with the number 1 (cgroup_setup_root() of the kernel insists on this
+ * number). Second, mountinfo names the mounted directory "/", so this directory is also the root of
+ * memtrace's own cgroup namespace. Then paths mean the same to memtrace, to /proc/PID/cgroup and to
+ * the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>
@@ -325,8 +326,8 @@ static bool is_directory(int dir_fd, const struct dirent *entry)
 	return fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Adds the children of node i. A cgroup that no longer exists, or whose path is too long for the
- * kernel, has no children here. */
+/* Adds the children of node i. Adds nothing if the cgroup no longer exists, or if its path is too
+ * long for the kernel. */
 static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 {
 	_cleanup_free_ char *path = walk__path(walk, i);
@@ -380,7 +381,7 @@ static bool names_container(const char *name, const char *id)
 	return false;
 }
 
-/* Sets the error, with a list of the cgroups on the level of `first` that could be the
+/* Sets the error. Its text lists the cgroups on the level of `first` that could be the
  * container. */
 static int not_unique(const struct walk *walk, uint32_t first, const char *id, struct error *err)
 {
@@ -407,9 +408,10 @@ static int not_unique(const struct walk *walk, uint32_t first, const char *id, s
 			  n, id, list, n > MAX_LISTED ? ", ..." : "");
 }
 
-/* Finds the nodes that name the container, on the first level that has such nodes. *ret_first is
- * the index of the first such node. Returns how many there are, or negative errno. Searches level
- * by level. So a cgroup near the root is found, however many cgroups are far below the root. */
+/* Finds the nodes whose names have the container's id, on the first level that has such nodes.
+ * *ret_first is the index of the first such node. Returns how many there are, or negative errno.
+ * Searches level by level. So a cgroup near the root is found, however many cgroups are far below
+ * the root. */
 static int walk__search(struct walk *walk, int root_fd, const char *id, uint32_t *ret_first)
 {
 	int found = 0, err = walk__add(walk, 0, 0, "");

@@ -69,7 +69,7 @@ bool container__of(pid_t pid, struct container *ret)
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
 	file = fopen(path, "re");
 	for (int i = 0; file && i < MOST_LINES && getline(&line, &room, file) > 0; i++) {
-		/* number:controllers:path */
+		/* the line has the form "number:controllers:path" */
 		const char *colon = strchr(line, ':');
 
 		colon = colon ? strchr(colon + 1, ':') : NULL;

@@ -7,10 +7,10 @@
  *	/kubepods.slice/kubepods-pod<uid>.slice/cri-containerd-<id>.scope        systemd
  *	/docker/<id>, /system.slice/docker-<id>.scope, /machine.slice/libpod-<id>.scope
  *
- * Of several ids the first one behind the pod's uid counts, or the first one if there is no pod.
- * The path has no names of pods or namespaces. A process that may make cgroups can choose the path,
- * so the target can forge id and pod. But id and pod can only contain the characters given
- * below. */
+ * If the path has several ids, the first one behind the pod's uid counts. If there is no pod, the
+ * first one counts. The path has no names of pods or namespaces. A process that may make cgroups
+ * can choose the path, so the target can forge id and pod. But id and pod contain only the
+ * characters that the definitions below name. */
 #ifndef MEMTRACE_PROC_CONTAINER_H
 #define MEMTRACE_PROC_CONTAINER_H
 

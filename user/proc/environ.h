@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /* Does a variable in the environment of the process begin with this text ("PATH=/usr")? Searches
- * only the first 48 KiB, which the process may have overwritten since its exec. false also if
+ * only the first 48 KiB. The process may have changed this text since its exec. false also if
  * nothing can be read. Source: env_start and env_end, fields 50 and 51 of /proc/PID/stat. */
 bool environ__has(pid_t pid, const char *beginning);
 

@@ -135,7 +135,8 @@ static bool say(int fd, const void *data, size_t len)
 	return write(fd, data, len) == (ssize_t)len;
 }
 
-/* Lets SIGALRM end the helper at the deadline, whatever the helper waits for at that time. */
+/* Makes SIGALRM end the helper at the deadline, even if the helper waits for something at that
+ * time. */
 static void end_at(uint64_t deadline_ns)
 {
 	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -164,7 +165,7 @@ static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd
 	if (getppid() != parent)
 		_exit(1);
 	end_at(h->deadline_ns);
-	do /* a thread that was not stopped yet may have started others */
+	do /* a thread that was not stopped yet may have started new threads */
 		rc = stop_more(h);
 	while (rc > 0);
 	begun.error = rc || h->n ? rc : -ESRCH;
@@ -185,8 +186,8 @@ static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd
 
 /* --- our side --- */
 
-/* Ends the helper. Returns err, or -ETIMEDOUT if err came from a helper that the deadline has
- * ended. */
+/* Ends the helper. Returns -ETIMEDOUT if there is an error because the deadline has ended the
+ * helper, else err. */
 static int end_helper(struct freeze *freeze, int err)
 {
 	int status = 0;
@@ -237,7 +238,8 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 	}
 	freeze.helper = fork__blocked();
 	if (!freeze.helper) {
-		close(to[1]); /* otherwise the helper would not see when memtrace closes the pipe */
+		close(to[1]); /* with this end open in the helper, the helper would not see when
+			       * memtrace closes the pipe */
 		close(from[0]);
 		help(&h, parent, to[0], from[1]);
 	}

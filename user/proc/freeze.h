@@ -31,14 +31,14 @@ struct freeze {
 };
 
 /* Stops all threads of pid for at most `max_ms` milliseconds from now. 0: all threads are stopped;
- * call freeze__end(). On a negative errno nothing stays stopped. -ETIMEDOUT: not all threads
- * stopped in time; -EPERM: another debugger has the process, or memtrace is not permitted to stop
- * it; -ESRCH; others. */
+ * call freeze__end(). After an error (negative errno), no thread stays stopped. -ETIMEDOUT: not all
+ * threads stopped in time; -EPERM: another debugger has the process, or memtrace is not permitted
+ * to stop it; -ESRCH; others. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
 /* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was
- * stopped, counted from the call of freeze__begin(). 0; -ETIMEDOUT: the deadline had already ended
- * the pause; other negative errno. */
+ * stopped, counted from the call of freeze__begin(). 0; -ETIMEDOUT: the pause had already ended, at
+ * the deadline; other negative errno. */
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
 
 #endif

@@ -14,9 +14,9 @@
 #define AT_ONCE	    32 /* dynamic entries in one read; real programs have some 30 */
 
 /* Finds the run-time address of the program's dynamic section. *ret_addr 0: there is none, or no
- * dynamic linker reads it. In a static PIE only the program itself reads its dynamic section. In
- * such a program, glibc keeps a list of objects, too, but that list does not tell where calls lead.
- * 0 or negative errno. */
+ * dynamic linker reads it. In a static PIE only the program itself reads its dynamic section. There
+ * glibc also keeps a list of objects, but this list does not tell which function a call reaches. 0
+ * or negative errno. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);

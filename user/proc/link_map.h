@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The dynamic linker's list of the objects of a process, in link order: the order in which the
- * dynamic linker searches the objects for a symbol. The list is read from the target's memory,
+/* The dynamic linker's list of the objects of a process. The list is in link order: in this order
+ * the dynamic linker searches the objects for a symbol. The list is read from the target's memory,
  * which may hold anything, so the reading is bounded. */
 #ifndef MEMTRACE_PROC_LINK_MAP_H
 #define MEMTRACE_PROC_LINK_MAP_H
@@ -11,7 +11,7 @@
 
 struct link_object {
 	uint64_t dynamic; /* address of the object's dynamic section (l_ld of struct link_map) */
-	uint64_t addr;	  /* of its struct link_map */
+	uint64_t addr;	  /* address of the object's struct link_map */
 };
 
 /* Reads the objects in link order, at most `max`. Returns how many; 0 for a static program;

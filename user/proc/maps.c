@@ -27,8 +27,8 @@
 #include "base/vector.h"
 #include "proc/process.h"
 
-/* bytes: 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text
- * counts as an attempt to use up memtrace's memory. */
+/* bytes. A text of 65,530 mappings (the default vm.max_map_count) with the longest paths fits. A
+ * longer text counts as an attempt to use up memtrace's memory. */
 #define MAPS_TEXT_MAX (512u << 20)
 
 static const char deleted_suffix[] = " (deleted)";
@@ -380,8 +380,8 @@ static int open_vdso(const struct map_entry *entry)
 }
 
 /* Is the file behind fd the one that /proc/PID/maps shows as `id`? On overlayfs and btrfs, fstat()
- * shows another device (and inode) than maps does. If they differ, memtrace maps the file and looks
- * up its device and inode in memtrace's own maps. */
+ * shows another device (and inode) than maps does. So if fstat() does not show `id`, memtrace maps
+ * the file and looks up its device and inode in memtrace's own maps. */
 static bool is_file(int fd, const struct file_id *id)
 {
 	_cleanup_(maps__free) struct maps own = {};
@@ -425,8 +425,8 @@ static int open_mapped(const struct mapped *m)
 	int fd, root_fd;
 
 	/* The kernel's own link to the mapped file is right even when the file is deleted or
-	 * another file has its name. But the process may have mapped another file at these
-	 * addresses since. */
+	 * another file has its name. But meanwhile the process may have mapped another file at
+	 * these addresses. */
 	name_link(m, link);
 	fd = open_regular(link, NULL);
 	if (fd >= 0 && !is_file(fd, &m->file)) {
@@ -436,8 +436,8 @@ static int open_mapped(const struct mapped *m)
 	if (fd >= 0 || fd == -EINVAL)
 		return fd;
 
-	/* The link could not be followed: memtrace has neither CAP_SYS_ADMIN nor
-	 * CAP_CHECKPOINT_RESTORE, or the mapping has changed its extent since. */
+	/* The link could not be followed. Either memtrace has neither CAP_SYS_ADMIN nor
+	 * CAP_CHECKPOINT_RESTORE, or the mapping's start or end has changed meanwhile. */
 	if (!*m->path)
 		return -ENOENT;
 	if (asprintf(&in_root, "/proc/%d/root%s", m->pid, m->path) < 0) {
@@ -448,8 +448,8 @@ static int open_mapped(const struct mapped *m)
 	if (root_fd >= 0)
 		return root_fd;
 	fd = open_regular(m->path, &m->file);
-	/* Of the two errors, -ESTALE from inside the target's root says more: another file has this
-	 * name there. */
+	/* Of the two errors, -ESTALE from inside the target's root says more: it says that another
+	 * file has this name there. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }
 
@@ -476,7 +476,8 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		return -ENOENT;
 	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
 		return open_vdso(entry);
-	memset(&m, 0, sizeof(m)); /* clears padding, too, because far__do() compares the bytes */
+	memset(&m, 0, sizeof(m)); /* this clears padding, too, because far__do() compares all bytes
+				   * of two requests */
 	m.pid = process__living_thread(pid);
 	m.start = entry->start;
 	m.end = entry->end;

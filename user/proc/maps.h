@@ -19,8 +19,8 @@ struct map_entry {
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
 	/* the file's path, "[heap]" or the like; "": none. The kernel writes a newline as \012,
-	 * which is undone here. The kernel escapes nothing else, not even the backslash, so a name
-	 * that really holds "\012" comes out wrong. */
+	 * which is undone here. The kernel escapes nothing else, not even the backslash. So if a
+	 * name really holds "\012", the path here is wrong. */
 	char *path;
 };
 
@@ -45,8 +45,8 @@ int maps__parse_line(const char *line, size_t len, struct map_entry *ret);
 /* The entry that holds addr, or NULL. */
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 
-/* Does the new mapping `entry` cover mapped code of another file, or of another part of the same
- * file? */
+/* Would the new mapping `entry` cover code that is already mapped: of another file, or of another
+ * part of the same file? */
 bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry);
 
 /* Puts a mapping into the list as the kernel would with MAP_FIXED: cuts away the parts of other
@@ -60,21 +60,21 @@ int maps__copy(const struct maps *maps, struct maps *ret_maps);
 void maps__free(struct maps *maps);
 
 /* Opens the very file behind a mapping, read-only and close-on-exec. Tries /proc/PID/map_files
- * first, then the file's path below /proc/PID/root, then its path. A file whose device and inode
- * are not the entry's is not returned. Only a regular file is opened. A descriptor, or negative
+ * first, then the file's path below /proc/PID/root, then its path. Returns a file only if its
+ * device and inode are those of the entry. Only a regular file is opened. A descriptor, or negative
  * errno. -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular
  * file; -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the
  * result is a descriptor of a copy in memory. The copy is of memtrace's own vdso, because all
- * 64-bit processes have the same vdso. (-ENOENT when the entry's size differs.) For a file of FUSE,
- * the result is a descriptor of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does
- * not answer. */
+ * 64-bit processes have the same vdso. (-ENOENT: the size of the entry is not that of memtrace's
+ * own vdso.) For a file of FUSE, the result is a descriptor of a copy, too (base/far.h);
+ * -ETIMEDOUT, -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor by which the kernel can place a
  * probe in the file. This is fd itself, unless fd is a descriptor of a copy. For a copy, the result
- * is an O_PATH descriptor of the very file. Nothing that is done with an O_PATH descriptor, not
- * even close(), asks the file system. On failure returns negative errno; -ESTALE: another file is
- * mapped there now. */
+ * is an O_PATH descriptor of the very file. No call with an O_PATH descriptor, not even close(),
+ * asks the file system. On failure returns negative errno; -ESTALE: another file is mapped there
+ * now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -18,7 +18,7 @@ struct question {
 	uint32_t n;
 	struct {
 		uint64_t addr;
-		uint32_t len, at; /* at: offset in the reply's bytes */
+		uint32_t len, at; /* at: where the piece begins in the reply's bytes */
 	} parts[PARTS];
 };
 
@@ -91,8 +91,8 @@ static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 	work.in_bytes = offsetof(struct question, parts) + i * sizeof(question.parts[0]);
 	work.out_bytes = offsetof(struct reply, bytes) + bytes;
 	rc = far__do(&work);
-	/* A main thread that has ended has no memory any more, so the read fails. Only then another
-	 * thread is looked up, because the search takes time. */
+	/* A main thread that has ended has no memory any more, so the read fails. Only after this
+	 * failure another thread is searched for, because the search takes time. */
 	if (rc == -ESRCH) {
 		question.pid = process__living_thread(pid);
 		if (question.pid != pid)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* how long memtrace waits for a read, counted from the start of the read; less than the patience of
+/* how long memtrace waits for a read, counted from its start. This is shorter than the patience of
  * the keeper (capture/keeper.h) */
 #define MEMORY_PATIENCE_MS 50
 
@@ -19,7 +19,7 @@ struct memory_read {
 	uint64_t addr;
 	void *to; /* len bytes, at most 48 KiB */
 	size_t len;
-	bool ok; /* the result: all bytes were read */
+	bool ok; /* the result; true: all bytes were read */
 };
 
 /* Reads n pieces of pid's memory, and sets `ok` of each piece that could be read. 0, or negative

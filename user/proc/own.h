@@ -14,8 +14,7 @@ uint64_t own__cpu_ns(void);
 uint64_t own__usage_ns(const struct rusage *usage);
 
 /* Reads the largest resident set of this process since its exec, in bytes. getrusage(2) does not
- * tell this: its result is the largest set before the exec if that was larger. 0 or negative
- * errno. */
+ * tell this, because its result also covers the time before the exec. 0 or negative errno. */
 int own__peak_bytes(uint64_t *ret_bytes);
 
 /* Reads how much memory of the kernel a BPF map or program takes, in bytes (`memlock` in

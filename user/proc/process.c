@@ -125,7 +125,7 @@ static int parse_euid(const char *status, uint32_t *ret_euid)
 	return 0;
 }
 
-/* Is `word` one of `words`, up to the end of the line? */
+/* Is `word` among the words from `words` to the end of the line? */
 static bool is_among(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -227,9 +227,8 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	ssize_t n;
 	int err, of_memory;
 
-	/* All files are read below one directory descriptor. If the process ends and another
-	 * process gets its pid meanwhile, further reads fail: they do not read the other
-	 * process. */
+	/* All files are read below one directory descriptor. If meanwhile the process ends and
+	 * another process gets its pid, further reads fail. They do not read the other process. */
 	snprintf(text, sizeof(text), "/proc/%d", pid);
 	dir_fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
@@ -284,8 +283,8 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 	return err;
 }
 
-/* Adds up sizes in pid's status. The first size must be there, the others may be missing. 0 or
- * negative errno. */
+/* Adds up sizes in pid's status. If the first size is missing, this is an error; the others may be
+ * missing. 0 or negative errno. */
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
 	_cleanup_close_ int fd = process__open(pid, "status", O_RDONLY);
@@ -312,8 +311,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	/* HugetlbPages is needed, because no other number includes the huge pages that the
-	 * administrator has reserved. */
+	/* The huge pages that the administrator has reserved are only in HugetlbPages. */
 	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
 
 	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
@@ -396,7 +394,7 @@ static int list_pids(pid_t **ret_pids, size_t *ret_n)
 		char *end;
 		unsigned long pid = strtoul(entry->d_name, &end, 10);
 
-		/* Other names in /proc do not begin with a digit, and 0 is nobody's pid. */
+		/* Other names in /proc do not begin with a digit, and no process has the pid 0. */
 		if (*end || !pid || pid > PID_MAX_LIMIT)
 			continue;
 		if (VECTOR_RESERVE(pids, size, n + 1))
@@ -471,8 +469,8 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 }
 
 /* Finds the path of the process's perf map, and the user that must own the map. The pid in the path
- * is the last one in the line "NStgid: PID [PID in the next namespace further in]..." of the
- * process's status file. */
+ * is the last pid in the line "NStgid:" of the process's status file. This line has a pid for each
+ * pid namespace, the innermost one last. */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);

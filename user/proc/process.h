@@ -23,7 +23,8 @@ struct process_info {
 	 * shstk) */
 	bool shadow_stack;
 	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
-	uint64_t start_ticks;  /* field 22 of stat: with pid, it identifies the process */
+	uint64_t start_ticks;  /* field 22 of /proc/PID/stat. The pair of pid and start_ticks
+				* identifies the process */
 	char exe[4096];	       /* target of the link /proc/PID/exe, "" when unreadable */
 	uint32_t threads;      /* number of threads */
 	uint64_t rss_bytes;    /* resident set */
@@ -34,13 +35,13 @@ struct process_info {
 int process__read(pid_t pid, struct process_info *ret_info);
 
 /* Like process__read(), but reads only /proc/PID/stat, at a third of the cost. Sets pid, comm,
- * state, parent, kernel_thread, threads, start_ticks, rss_bytes and minor_faults; all else is zero.
- * 0 or negative errno. */
+ * state, parent, kernel_thread, threads, start_ticks, rss_bytes and minor_faults; the other members
+ * become zero. 0 or negative errno. */
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
-/* Returns a text for a message that says why a file below /proc/PID could not be read: the process
- * has ended, memtrace is not permitted to read it, or errno's own text. `rc`: the negative errno.
- * The text is static, or that of strerror(). */
+/* Returns a text for a message: why a file below /proc/PID could not be read. The text says that
+ * the process has ended, or that memtrace is not permitted to read it. For other errors it is
+ * errno's own text. `rc`: the negative errno. The text is static, or that of strerror(). */
 const char *process__why(int rc);
 
 /* Is any thread of the process alive? A main thread that has ended stays as a zombie while other
@@ -81,14 +82,14 @@ pid_t process__next_thread(DIR *threads);
  * Source: thread_state__read(). */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 
-/* Do all threads of pid sleep just now? No thread runs, and no thread waits for a CPU, a disk or a
- * lock in the kernel. false also if pid has more than `max` threads, or cannot be read. Source:
- * /proc/PID/task/TID/stat. */
+/* Do all threads of pid sleep at this moment? True means that no thread runs, and that no thread
+ * waits for a CPU, a disk or a lock in the kernel. false also if pid has more than `max` threads,
+ * or cannot be read. Source: /proc/PID/task/TID/stat. */
 bool process__sleeps(pid_t pid, size_t max);
 
 /* Reads the CPU time (user + system) in nanoseconds that all threads of pid have used, dead threads
- * included. 0, -ESRCH or other negative errno. Source: the clock of clock_getcpuclockid(3). For a
- * thread that runs on another CPU, the time may lag by a tick of the kernel. */
+ * included. 0, -ESRCH or other negative errno. Source: the clock of clock_getcpuclockid(3). If a
+ * thread runs on another CPU, its time may lag by up to one tick of the kernel. */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 
 /* Reads how many bytes pid's threads, dead threads included, have read and written by system calls:
@@ -99,12 +100,12 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
  * the process at its exec. 0 when the vector has no such value or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);
 
-/* Where a process's JIT compiler puts the names of its code, if it writes them at all. The place
+/* The place of the file with the names of a process's JIT code. The file may not exist. The place
  * can still be used after the process has ended. */
 struct perf_map_place {
 	int root_fd; /* the process's own root (O_PATH); the caller closes it */
-	/* below root_fd: tmp/perf-N.map; N is the pid of the process as the process sees it, in the
-	 * innermost pid namespace */
+	/* the path below root_fd: tmp/perf-N.map. N is the pid by which the process knows itself,
+	 * in its innermost pid namespace */
 	char path[64];
 	uid_t owner; /* effective user of the process */
 };

@@ -33,8 +33,8 @@ static int open_event(pid_t tid, bool disabled)
 
 /* At the first event of any thread on the machine, the kernel changes the code that switches
  * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds of ms
- * where many threads wait for a CPU. To pay for this only once, the function opens an event that
- * counts nothing, and keeps it open as long as memtrace runs. */
+ * where many threads wait for a CPU. To wait for this only once, the function opens an event that
+ * counts nothing, and keeps the event open as long as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;
@@ -43,7 +43,8 @@ static void hold_switch(void)
 		held = open_event(0, true);
 }
 
-/* Opens an event for a thread, except for a thread that has ended: it no longer runs. */
+/* Opens an event for a thread. If the thread has ended, no event is needed, because the thread no
+ * longer runs. */
 static int add_thread(struct run_time *r, pid_t tid)
 {
 	int fd;

@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "proc/process.h"
 
-/* a path has 4 KiB at most, and takes four times that if it is all newlines */
+/* a path has at most 4 KiB, and the kernel writes each newline as four characters */
 #define LINE_MAX_BYTES (64 << 10)
 
 struct smaps_reader {
@@ -120,7 +120,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 {
 	struct smaps_reader r = {.fn = fn, .ctx = ctx};
 	_cleanup_free_ char *text = malloc(LINE_MAX_BYTES);
-	bool overlong = false; /* the rest of the current line is skipped */
+	bool overlong = false; /* the rest of the current line must be skipped */
 	size_t have = 0;
 	ssize_t n = 1;
 	int rc = text ? 0 : -ENOMEM;

@@ -15,8 +15,9 @@ struct smaps_entry {
 	uint64_t rss;	    /* resident bytes; shared pages count in full */
 	uint64_t anonymous; /* resident bytes in pages that belong to no file */
 	uint64_t huge;	    /* anonymous bytes in transparent huge pages */
-	uint64_t swap;	    /* swapped out: not resident */
-	uint64_t hugetlb;   /* reserved huge pages: not in rss */
+	uint64_t swap;	    /* bytes that are swapped out, so they are not resident */
+	uint64_t hugetlb;   /* resident bytes in reserved huge pages, which `rss` does not
+			     * include */
 };
 
 /* Called for each mapping, ascending by address. A result other than 0 ends the reading. */

@@ -19,7 +19,7 @@ struct thread_state {
 
 /* Reads sp and pc of a thread that waits in the kernel, and the arguments of its system call, if it
  * is in one. *ret_n_args: 0 or THREAD_ARGS. bp and tp in *ret are 0. 0; -EAGAIN: the thread runs,
- * has ended, or may not be read. Source: /proc/PID/task/TID/syscall. */
+ * or has ended, or memtrace may not read it. Source: /proc/PID/task/TID/syscall. */
 int thread_state__read(pid_t pid, pid_t tid, struct thread_state *ret, uint64_t args[THREAD_ARGS],
 		       size_t *ret_n_args);
 
