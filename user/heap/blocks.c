@@ -13,16 +13,16 @@
 #define PAGE	   4096ULL
 #define PAGE_SLOTS (PAGE / BLOCK_GRANULE)
 #define NONE	   UINT32_MAX
-/* bytes of a glibc block's header that the preceding block does not use */
+/* bytes of a glibc block's header, without the word that the preceding block may use */
 #define HEADER	    8
 #define STEP_BLOCKS 256		 /* blocks to visit between two calls of gentle__step() */
 #define MAX_SPAN    (1ULL << 35) /* bytes of a SPAN_WALKED, whose slots have 32-bit numbers */
-#define LAND_GAP    (64 * PAGE)	 /* bytes; spans at most this far apart share one table */
+#define LAND_GAP    (64 * PAGE)	 /* bytes; spans share one table if no gap is larger than this */
 
 /* Spans that lie close to each other, and a table with the span of each page. */
 struct land {
 	uint64_t start, end;
-	uint32_t *span; /* by page: 1 + index of the span; 0: none */
+	uint32_t *span; /* for each page: 1 + index of the page's span; 0: none */
 };
 
 struct blocks {
@@ -302,8 +302,9 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 	return number ? &blocks->spans[number - 1] : NULL;
 }
 
-/* Returns the first slot behind `slot` whose bit in `starts` is set. If that slot is on another
- * page, finds the page by bisection, because `page_start` never decreases from page to page. */
+/* Returns the first slot behind `slot` whose bit in `starts` is set. If this slot is on another
+ * page, finds the page by bisection. Bisection works because `page_start` never decreases from page
+ * to page. */
 static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
@@ -319,7 +320,8 @@ static size_t start_after(const struct span *span, size_t slot)
 				  (pages - 1) * PAGE_SLOTS > slot ? (pages - 1) * PAGE_SLOTS
 								  : slot + 1,
 				  span->n_slots, true);
-	/* The slot is on the page before `page`, or is the first slot of `page`. */
+	/* The slot that is searched for is on the page before `page`, or is the first slot of
+	 * `page`. */
 	return bits__next(span->starts,
 			  (page - 1) * PAGE_SLOTS > slot ? (page - 1) * PAGE_SLOTS : slot + 1,
 			  span->n_slots, true);

@@ -27,7 +27,7 @@ enum span_kind {
 };
 
 struct span {
-	uint64_t start, end; /* addresses: multiples of 4096 */
+	uint64_t start, end; /* addresses that are multiples of 4096 */
 	enum span_kind kind;
 	enum heap_allocator allocator;
 	uint32_t arena;	     /* index in `arenas` of struct heap_found */
@@ -50,9 +50,9 @@ struct span {
 struct block {
 	uint64_t start; /* what malloc() returned */
 	uint64_t size;	/* usable bytes */
-	bool in_use;	/* false also for a block in a thread cache of glibc */
+	bool in_use;	/* false also for a block that is in a thread cache of glibc */
 	size_t slot;
-	const struct span *span; /* has the allocator and the arena */
+	const struct span *span; /* the block's span, which tells the allocator and the arena */
 };
 
 struct blocks; /* opaque */
@@ -63,21 +63,23 @@ void blocks__free(struct blocks *blocks);
 /* Adds a span with empty bitmaps. The caller marks the span's blocks through *ret_span, which is
  * valid until the next call of this function. `span` must have kind, allocator, arena, start and
  * end; for SLAB also first, block_size and n_slots; for SINGLE also first and block_size. 0;
- * -EINVAL: the addresses or sizes are not possible, or a WALKED span is larger than 32 GiB;
- * -ENOMEM. */
+ * -EINVAL: the addresses or sizes are impossible, or a span of the kind WALKED is larger than 32
+ * GiB; -ENOMEM. */
 int blocks__add(struct blocks *blocks, const struct span *span, struct span **ret_span);
 
 /* Record what begins at addr in a SPAN_WALKED: a block, or memory without blocks (void). The
  * addresses of all calls must ascend, and be at least 32 bytes apart. */
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
-/* Marks the block in use at addr of a SPAN_WALKED as free. Changes nothing and returns false if no
- * block in use of this usable size is at addr, or if the block is the last of the span. */
+/* Marks the block in use at addr of a SPAN_WALKED as free. Changes nothing and returns false in two
+ * cases: no block in use of this usable size is at addr, or the block is the last one of the
+ * span. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
 /* Marks a block in use of a SPAN_SLAB or SPAN_SINGLE as free; a SPAN_SINGLE becomes a SPAN_FREE. */
 void span__free_fixed(struct span *span, uint64_t addr);
-/* Turns a SPAN_SINGLE into a SPAN_OWN, because its block does not belong to the program. */
+/* Turns a SPAN_SINGLE into a SPAN_OWN. Call it if the span's block does not belong to the
+ * program. */
 void span__own(struct span *span);
 
 /* Sorts the spans. Drops each span that overlaps the one before it; ret_dropped counts the dropped
@@ -92,8 +94,8 @@ const struct span *blocks__span(const struct blocks *blocks, size_t i);
 /* The span that holds addr; NULL: none. Before blocks__finish() this is a linear search. */
 struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr);
 
-/* Finds the block, in use or free, that holds addr. An address behind the usable bytes of a block
- * belongs to no block. */
+/* Finds the block, in use or free, that holds addr. An address between the usable bytes of one
+ * block and the next block belongs to no block. */
 bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret);
 
 /* Finds the slot of the block, or of the memory without blocks, that holds addr. Much faster than

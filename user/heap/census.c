@@ -22,7 +22,8 @@ struct counting {
 	struct types *types;
 	struct shapes *shapes;	 /* NULL: no block is labelled */
 	const struct span *span; /* the span that is counted */
-	uint16_t *live;		 /* for each page of the span, the bytes of blocks in use */
+	uint16_t *live;		 /* for each page of the span: how many of its bytes belong to
+				  * blocks in use */
 	size_t room;
 };
 
@@ -358,7 +359,7 @@ static int receive_lists(struct stream *stream, struct census *c)
 		err = -EPROTO;
 	if (err)
 		return err;
-	got = stream__read(stream, &more, 1); /* the stream must end here */
+	got = stream__read(stream, &more, 1); /* the child must not write more */
 	return got > 0 ? -EPROTO : got;
 }
 

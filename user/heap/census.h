@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A census of a heap: memory in use and free memory, page by page, and the blocks that keep pages
- * from going back to the kernel. The child of scan.h counts and sends the census. The parent
- * receives it, and checks each number that it uses as a length or an index. */
+/* A census of a heap. It counts memory in use and free memory, page by page, and the blocks that
+ * keep pages from going back to the kernel. The child of scan.h counts and sends the census. The
+ * parent receives it, and checks each number that it uses as a length or an index. */
 #ifndef MEMTRACE_HEAP_CENSUS_H
 #define MEMTRACE_HEAP_CENSUS_H
 
@@ -19,11 +19,11 @@
 struct census_options {
 	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
-	/* ascending, without overlap; `slack` of struct census counts what the pages of these
-	 * ranges hold. NULL: of `slack`, only `cached` is counted */
+	/* `slack` of struct census counts what the pages of these ranges hold. The ranges are
+	 * ascending and do not overlap. NULL: only the member `cached` of `slack` is counted */
 	const struct heap_range *ranges;
 	size_t n_ranges;
-	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */
+	double patience_s; /* time limit for the whole census; 0: SCAN_PATIENCE_S */
 	struct scan_pace pace;
 };
 

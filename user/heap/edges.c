@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `bytes` of struct edges holds records. A record holds the targets of one block: the blocks to
  * which this block points. The record begins with the LEB128 of (number of targets << 4 | block %
- * EDGES_STRIDE). Then comes a number for each target: its difference to the target before (for the
- * first target: to the block itself). The difference is in zigzag form, like protobuf's sint64. A
- * block that was added twice has two records. */
+ * EDGES_STRIDE). A number for each target follows. It is the target's difference to the target
+ * before it or, for the first target, to the block itself. The difference is in zigzag form, like
+ * protobuf's sint64. A block that was added twice has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>
@@ -54,7 +54,8 @@ static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 	return at;
 }
 
-/* Sets the element of `starts` for this group, and for each group before it that has none yet. */
+/* Sets the element of `starts` for this group, and for each earlier group whose element is not set
+ * yet. */
 static void fill_starts(struct edges *edges, uint32_t group)
 {
 	while (edges->filled <= group)

@@ -16,9 +16,9 @@
 struct edges {
 	unsigned char *bytes;
 	size_t n_bytes, room;
-	uint64_t *has;	  /* a bit per block; set: the block has pointers */
+	uint64_t *has;	  /* a bit per block; set: the block has pointers to other blocks */
 	uint64_t *starts; /* where in `bytes` each group of EDGES_STRIDE blocks begins */
-	uint32_t filled;  /* number of elements of `starts` that are set */
+	uint32_t filled;  /* how many elements of `starts` are set */
 	uint64_t n;	  /* pointers that were added */
 };
 

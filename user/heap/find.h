@@ -15,9 +15,9 @@ struct maps;
 
 struct heap_arena {
 	enum heap_allocator allocator;
-	uint64_t addr; /* of the arena's structure; jemalloc: the arena's number instead */
-	/* size of the allocator's own structure at `addr`; the structure lies outside of spans and
-	 * holds no roots; 0: not known */
+	uint64_t addr; /* address of the arena's structure; for jemalloc, the arena's number */
+	/* size of the allocator's own structure at `addr`; 0: not known. The structure is outside
+	 * of spans, and holds no roots */
 	uint64_t own_bytes;
 	struct heap_count count[HEAP_PLACES][HEAP_SIZES];
 };
@@ -30,7 +30,7 @@ struct heap_found {
 	 * These ranges hold no roots. They are ascending and disjoint. */
 	struct root_range *records;
 	size_t n_records;
-	int stopped; /* image__stopped() after the search */
+	int stopped; /* the result of image__stopped() after the search */
 };
 
 /* Fills `blocks`, and calls blocks__finish(). 0, also if no allocator is found; -ENOMEM. The caller

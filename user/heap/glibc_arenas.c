@@ -18,13 +18,13 @@
 /* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, and 48 bytes later. */
 enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
 
-/* Offsets in struct malloc_par, counted from n_mmaps. The fields before n_mmaps differ by version.
- * From glibc 2.35 on, n_mmaps is the second half of a word, so the fields from PARAMS_MMAPPED on
- * lie 4 bytes farther from it. */
+/* Offsets in struct malloc_par, counted from its member n_mmaps. The fields before n_mmaps differ
+ * by version. From glibc 2.35 on, n_mmaps is the second half of a word, so the fields from
+ * PARAMS_MMAPPED on lie 4 bytes farther from it. */
 enum {
 	PARAMS_MMAPS_MAX = 4,
 	PARAMS_MAX_N_MMAPS = 8,
-	PARAMS_MMAPPED = 16, /* 4 more from 2.35 on, like all offsets below */
+	PARAMS_MMAPPED = 16, /* from 2.35 on, this offset and the offsets below are larger by 4 */
 	PARAMS_MAX_MMAPPED = 24,
 	PARAMS_SBRK_BASE = 32,
 	PARAMS_TCACHE_BINS = 40,
@@ -195,8 +195,8 @@ static void each_window(struct glibc *g, uint64_t start, uint64_t end, unsigned 
 }
 
 struct finding {
-	unsigned char *bytes; /* of the window */
-	uint64_t found;	      /* address of a main arena; 0: none yet */
+	unsigned char *bytes; /* the content of the window */
+	uint64_t found;	      /* address of a main arena; 0: none was found yet */
 };
 
 static void params_of_window(struct glibc *g, uint64_t addr, size_t len, void *ctx)
@@ -220,7 +220,8 @@ static bool is_ring(struct glibc *g, uint64_t addr, uint64_t next)
 	return true;
 }
 
-/* The address of the main arena that has the list head at `head` as a bin; 0: there is none. */
+/* Returns the address of the main arena to whose bins the list head at `head` belongs; 0: there is
+ * none. */
 static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
 {
 	static const uint64_t top_offs[] = {ARENA_TOP, ARENA_TOP_WITHOUT_FAST};
@@ -300,7 +301,7 @@ static int add_ring(struct glibc *g, uint64_t addr)
 		uint64_t top = glibc__word(bytes);
 		int err = add_arena(g, next, bytes, next == addr);
 
-		/* the top of an arena without memory is in the arena itself */
+		/* if an arena has no memory, its top points into the arena's own structure */
 		if (!err && top != next + g->top_off)
 			err = next == addr ? add_main_ranges(g, number, top)
 					   : add_heaps(g, number, top);

@@ -4,10 +4,10 @@
  * that is stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed. If a fast bin, which may be long, changes too fast, only the blocks at its end count as
- * free, because these blocks stay. If a list of a thread cache changes too fast, a block of the
- * list's size counts as free on two conditions. The block has the key (struct glibc). The block's
- * link leads to a block of the same size, or ends the list. */
+ * followed. A fast bin may be long. If it changes too fast, only the blocks at its end count as
+ * free, because these blocks stay on it. If a list of a thread cache changes too fast, a block of
+ * the list's size counts as free on two conditions. The block has the key (struct glibc). The
+ * block's link leads to a block of the same size, or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -27,21 +27,22 @@
 /* struct tcache_perthread_struct. */
 struct tcache {
 	size_t n_bins;
-	/* How many blocks each list has. From glibc 2.42 on: for how many more blocks it has
-	 * room. */
+	/* How many blocks each list has. From glibc 2.42 on: how many more blocks each list may
+	 * get. */
 	uint16_t counts[TCACHE_BINS_242];
 	uint64_t entries[TCACHE_BINS_242];
 };
 
 struct list {
-	uint64_t head_addr; /* where the address of the first block is stored */
-	uint64_t offset;    /* from the address in a link to the address that malloc() returned */
-	uint64_t size;	    /* of each chunk, or ANY_SIZE */
+	uint64_t head_addr; /* address of the word that holds the address of the first block */
+	uint64_t offset;    /* distance from the address in a link to the address that malloc()
+			     * returned */
+	uint64_t size;	    /* size of each chunk in the list, or ANY_SIZE */
 	uint64_t key;	    /* the key that each block has; 0: none */
 	size_t max;
 	struct glibc_block *blocks;
 	size_t n, room;
-	struct glibc_block *before; /* for read_stable(): the blocks that the walk before found */
+	struct glibc_block *before; /* for read_stable(): the blocks that the previous walk found */
 	size_t n_before, before_room;
 };
 
@@ -88,7 +89,8 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
-/* Collects the blocks of the list from its head, *ret_head, on. Results: as those of follow(). */
+/* Collects the blocks of the list from its head, *ret_head, on. The results are those of
+ * follow(). */
 static int walk(struct glibc *g, struct list *list, uint64_t *ret_head)
 {
 	int err;
@@ -99,14 +101,15 @@ static int walk(struct glibc *g, struct list *list, uint64_t *ret_head)
 	if (!*ret_head)
 		return 0;
 	err = follow(g, list, *ret_head + list->offset, true);
-	if (err == -ENOENT && !g->key) /* glibc 2.31? */
+	if (err == -ENOENT && !g->key) /* perhaps this is glibc 2.31, which stores links as they
+					* are */
 		err = follow(g, list, *ret_head + list->offset, false);
 	return err;
 }
 
 /* Collects the blocks that are on a list at one moment. If the first block is the same before and
- * after the walk, no block behind it has left the list meanwhile. 0; -ENOENT: the list changes too
- * fast, and list->blocks has the blocks that the last try reached; -ENOMEM. */
+ * after the walk, no block behind it has left the list during the walk. 0; -ENOENT: the list
+ * changes too fast, and list->blocks has the blocks that the last try reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;
@@ -135,8 +138,8 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops the blocks that the walk before did not find, or found with another block behind them.
- * False: all blocks would have to be dropped, so none is dropped. */
+/* Drops each block that the walk before did not find, or found with another block behind it. False:
+ * this would drop all blocks, so none is dropped. */
 static bool drop_changed(struct list *list)
 {
 	size_t same = 0;
@@ -153,8 +156,8 @@ static bool drop_changed(struct list *list)
 }
 
 /* Like read_list(). But if the list changes too fast, collects only the blocks that stay on it.
- * Other blocks come and go at the front of the list. So the blocks that stay are the common end of
- * what two walks find. 0 or -ENOMEM. */
+ * Other blocks come and go at the front of the list. So the blocks that stay are at the end of the
+ * list, and two walks find the same ones. 0 or -ENOMEM. */
 static int read_stable(struct glibc *g, struct list *list)
 {
 	int err = read_list(g, list);
@@ -244,9 +247,9 @@ static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin
 	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* The key that the first blocks of all lists have; 0: they have no common key, or no list is for
- * blocks of one size. Such a list is needed, because in a list for any size, any words would look
- * like a block. */
+/* Returns the key that the first blocks of all lists have; 0: they have no common key, or no list
+ * is for blocks of one size only. A list for one size is needed: in a list for several sizes, any
+ * words would look like a block. */
 static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 {
 	uint64_t key = 0, word;
@@ -263,8 +266,8 @@ static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 	return sized ? key : 0;
 }
 
-/* Finds the key that all caches share. Before glibc 2.34 they share none: each cache uses its own
- * address as the key. */
+/* Finds the key that all caches share. Before glibc 2.34 there is no such key: each cache uses its
+ * own address as the key. */
 static void find_key(struct glibc *g)
 {
 	struct tcache tcache;
@@ -321,7 +324,7 @@ static int free_tcache(struct glibc *g, const struct glibc_block *block, struct 
 
 struct hinting {
 	struct glibc *g;
-	uint64_t broken; /* as in free_tcache() */
+	uint64_t broken; /* `broken` of free_tcache() */
 };
 
 /* Does the link in the block at addr end a list, or lead to a chunk of this size? */

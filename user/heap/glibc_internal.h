@@ -41,7 +41,7 @@ struct glibc_arena {
 	uint64_t addr;
 	uint64_t top_addr; /* address of its member `top` */
 	bool is_main;
-	uint64_t own_bytes; /* bytes: member system_mem of struct malloc_state */
+	uint64_t own_bytes; /* bytes of the arena: member system_mem of struct malloc_state */
 	struct heap_arena *count;
 };
 
@@ -49,12 +49,12 @@ struct glibc_arena {
 struct glibc_range {
 	uint64_t start, end; /* page-aligned */
 	uint64_t first;	     /* address of the first chunk; 0: unknown */
-	uint32_t arena;	     /* index in arenas */
+	uint32_t arena;	     /* the arena's index in glibc.arenas */
 };
 
 struct glibc_block {
 	uint64_t addr; /* the address that malloc() returned */
-	uint64_t size; /* of the block's chunk */
+	uint64_t size; /* size of the block's chunk, bytes */
 };
 
 struct glibc {
@@ -68,7 +68,8 @@ struct glibc {
 	struct glibc_range *ranges;
 	size_t n_ranges, ranges_room;
 
-	/* From struct malloc_par. `has_params` is false if that struct was not found. */
+	/* The members below are from struct malloc_par. `has_params` is false if that struct was
+	 * not found. */
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 
@@ -80,7 +81,7 @@ struct glibc {
 	/* blocks in use that have the size of a thread cache's own structure */
 	struct glibc_block *caches;
 	size_t n_caches, caches_room;
-	bool caches_missing; /* there are more such blocks than `caches` holds */
+	bool caches_missing; /* there are more such blocks than `caches` has room for */
 };
 
 /* Sizes of the chunk with struct tcache_perthread_struct. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that have a mapping of their own. The kernel merges neighbouring mappings, so a header may
- * lie on any page. Only the header's two words show that a block is there. But glibc counts the
- * bytes of such blocks. So the result can be checked, by a comparison of `own_large` and
- * `found_large` of struct heap_quality. */
+ * lie on any page. Only the header's two words show that a block is there, so other words may look
+ * like a block. But glibc counts the bytes of such blocks. So `own_large` and `found_large` of
+ * struct heap_quality show whether the result is right. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Walks the chunks of a heap from header to header, while the process continues to allocate.
  *
  * Memory is read in windows. If a header makes no sense, it may have changed while it was read, so
- * the window is read again. If a header makes no sense in each of the tries, only the chunks before
- * it count, and the walk continues at the next chain: eight headers that agree.
+ * the window is read again. If the header makes no sense in each of the tries, only the chunks
+ * before it count. The walk then continues at the next chain: eight headers that agree.
  *
  * A chunk of 64 KiB or more counts only after prove() has checked it against memory that is read
  * again. Without this check, a stale header among some block's bytes could lead the walk past most
@@ -20,9 +20,9 @@
 #define BIG    (64u << 10)
 #define TRIES  4
 #define CHAIN  8
-/* bytes at a big chunk's start; a chain that begins in them makes the chunk doubtful */
+/* if a chain begins within this number of bytes from a big chunk's start, the chunk is doubtful */
 #define INSIDE	   1024
-#define MAX_CACHES (1 << 20) /* most candidates for thread caches */
+#define MAX_CACHES (1 << 20) /* at most so many candidates for thread caches are noted */
 
 struct chunk {
 	uint64_t addr, size;
@@ -36,9 +36,9 @@ struct walk {
 	uint64_t end;
 	uint64_t done_to; /* where the last known chunk ends */
 
-	unsigned char *bytes; /* of the window [from, to) */
+	unsigned char *bytes; /* the content of the window [from, to) */
 	uint64_t from, to;
-	struct chunk *chunks; /* of the window, not counted yet */
+	struct chunk *chunks; /* chunks in the window that were not counted yet */
 	size_t n;
 	bool doubtful; /* one of the chunks may be wrong */
 };
@@ -94,8 +94,8 @@ static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[
 	return !image__peek(walk->g->image, addr, header, 16);
 }
 
-/* Does a chain begin at addr? A chain is CHAIN chunks whose headers agree, or fewer chunks before a
- * fencepost or the top. */
+/* Does a chain begin at addr? A chain is CHAIN chunks whose headers agree. Before a fencepost or
+ * the top, fewer chunks are enough. */
 static bool is_chain(const struct walk *walk, uint64_t addr)
 {
 	uint64_t header[2], size = 0;
@@ -147,7 +147,7 @@ static enum outcome prove(struct walk *walk, uint64_t addr, uint64_t head, bool 
 	uint64_t chunk[4], next[2], link, after = addr + size_of(head);
 
 	image__forget(image);
-	walk->from = walk->to = 0; /* all that follows is read from the process */
+	walk->from = walk->to = 0; /* from here on, everything is read from the process */
 	if (image__peek(image, addr, chunk, sizeof(chunk)) || (chunk[1] ^ head) & ~CHUNK_PREV_USED)
 		return WALK_BAD;
 	if (image__peek(image, after, next, sizeof(next)))
@@ -201,9 +201,9 @@ static enum outcome load(struct walk *walk, uint64_t addr)
 	return WALK_ON;
 }
 
-/* Ends the window at the chunk at addr. If this chunk is the top, no chunk follows. If it is not
- * the top, the outcome is `otherwise`. The heap may have changed since the maps were read, so the
- * top may end anywhere. */
+/* Ends the window at the chunk at addr. If this chunk is the top, the outcome is WALK_TOP, and no
+ * chunk follows. Otherwise the outcome is `otherwise`. The heap may have changed since the maps
+ * were read, so the top may end anywhere. */
 static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size,
 			   enum outcome otherwise)
 {
@@ -227,7 +227,7 @@ static bool has_grown(const struct walk *walk)
 
 /* Handles the chunk at addr, which has less than BIG bytes and some pages that are not resident.
  * The chunk is, or was, a buffer that was hardly written to. The next header tells whether the
- * chunk is in use. If that header is not resident, the chunk counts as in use. */
+ * chunk is in use. If the next header is not resident, the chunk counts as in use. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];

@@ -11,14 +11,14 @@
 #include "base/search.h"
 
 #define PRESENT	    (1ULL << 63)
-#define OF_FILE	    (1ULL << 61) /* the page is of a file, or shared */
+#define OF_FILE	    (1ULL << 61) /* the page belongs to a file, or is shared */
 #define SWAPPED	    (1ULL << 62)
 #define GUARD	    (1ULL << 58) /* MADV_GUARD_INSTALL, from Linux 6.15 on: SWAPPED is set, too */
 #define BATCH	    4096	 /* entries of pagemap in one call */
 #define CACHE_PAGES 256		 /* a power of two */
 
 struct cached_page {
-	uint64_t addr; /* 0: none */
+	uint64_t addr; /* 0: this entry is not used */
 	unsigned char bytes[HEAP_PAGE];
 };
 

@@ -17,11 +17,11 @@
 struct image_region {
 	uint64_t start, end;
 	enum image_kind kind;
-	const struct map_entry *entry; /* in the image's maps */
+	const struct map_entry *entry; /* the region's mapping, in the image's maps */
 
 	/* From pagemap; set by image__look(). */
 	bool looked;
-	uint64_t *resident;		/* one bit per page; NULL: none is resident */
+	uint64_t *resident;		/* one bit per page; NULL: no page is resident */
 	uint64_t n_resident, n_swapped; /* pages */
 };
 
@@ -37,7 +37,7 @@ struct image_source {
 };
 
 struct image_limits {
-	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	uint64_t deadline_ns; /* no read after this time (CLOCK_MONOTONIC); 0: no limit */
 	uint64_t read_bytes;  /* most bytes to read in all; 0: no limit */
 	uint64_t pages;	      /* most pages to look up in pagemap in all; 0: no limit */
 };
@@ -61,12 +61,12 @@ struct image_region *image__find(const struct image *image, uint64_t addr);
  * memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
-/* Finds the next group of IMAGE_DATA and IMAGE_BSS regions that touch each other, from region
- * number *i on. Sets *i to the number of the region behind the group. False: there is no such
+/* Searches from region number *i on for the next group of IMAGE_DATA and IMAGE_BSS regions that
+ * touch each other. Sets *i to the number of the region behind the group. False: there is no such
  * group. */
 bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end);
 
-/* Can memory of the region be read at all? */
+/* Is the memory of the region of a kind that can be read? */
 bool image_region__readable(const struct image_region *region);
 
 /* Reads once from pagemap which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages
@@ -75,8 +75,8 @@ bool image_region__readable(const struct image_region *region);
 int image__look(struct image *image, struct image_region *region);
 
 /* Finds the first run of resident pages in [addr, end). The run may span several regions that touch
- * each other. Calls image__look() as needed. False: there is none, or a limit of the image is
- * exceeded. */
+ * each other. Calls image__look() for regions whose resident pages are not known yet. False: there
+ * is none, or a limit of the image is exceeded. */
 bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_start,
 		uint64_t *ret_end);
 
@@ -93,9 +93,10 @@ void image__forget(struct image *image);
  * again. The bytes may lie on two pages at most. Pages of files and shared pages are not read. */
 int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
 
-/* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */
+/* 0, or the reason why nothing more is read: -ETIMEDOUT, -EFBIG. */
 int image__spent(const struct image *image);
-/* 0, or why some memory was not read: image__spent(), or the first error of image__look(). */
+/* 0, or the reason why some memory was not read: image__spent(), or the first error of
+ * image__look(). */
 int image__stopped(const struct image *image);
 /* Bytes that were read so far. */
 uint64_t image__bytes_read(const struct image *image);

@@ -24,8 +24,8 @@
 #define MAX_ARENA    4096
 
 /* An entry of a leaf holds the number of the size class, the address of the extent, and the
- * extent's state and kind. With three levels an entry is two words, which are joined when they are
- * read. */
+ * extent's state and kind. With three levels, an entry has two words. The function that reads the
+ * entry joins them to one. */
 #define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
 #define LEAF_SLAB(entry) ((entry)&1)
 
@@ -40,7 +40,7 @@ struct layout {
 	int state, szind, n_free;
 	/* log2 of the bytes that one entry of the root covers, and that one leaf covers */
 	int root_shift, leaf_shift;
-	int index_bits; /* of each level */
+	int index_bits; /* bits of the index in a node, on each level of the tree */
 };
 
 static const struct layout layouts[] = {
@@ -56,9 +56,10 @@ static const struct layout layouts[] = {
 
 struct extent {
 	uint64_t start, end; /* addresses of whole pages */
-	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
+	uint64_t addr;	     /* address of the first block; a large block need not begin at a
+			      * page */
 	uint64_t block_size;
-	uint64_t words[RECORD_WORDS]; /* the record */
+	uint64_t words[RECORD_WORDS]; /* the words of the extent's record */
 };
 
 struct jemalloc {
@@ -79,7 +80,8 @@ struct jemalloc {
 	size_t n_full;
 	uint64_t *records; /* addresses of the records of all extents */
 	size_t n_records;
-	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
+	uint32_t arenas[MAX_ARENA]; /* indexed by jemalloc's number of the arena: 1 + index in
+				     * found->arenas */
 };
 
 /* The size classes of sc.h: 8; then 16 to 64 in steps of 16; then four classes for each
@@ -163,7 +165,8 @@ static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
 	       region->end - word >= bytes;
 }
 
-/* The leaf for addr. from_root: the root's entry for addr. 0: there is no leaf. */
+/* Returns the address of the leaf for addr. from_root: the root's entry for addr. 0: there is no
+ * leaf. */
 static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 {
 	const struct layout *layout = j->layout;
@@ -176,7 +179,7 @@ static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 	return may_be_node(j, leaf, entry_bytes(layout) << layout->index_bits) ? leaf : 0;
 }
 
-/* The entry at `at` of a leaf, as one word. */
+/* Returns the entry of a leaf that is at `at`, as one word. */
 static uint64_t join_entry(const struct layout *layout, const uint64_t *at)
 {
 	if (!is_deep(layout))
@@ -410,7 +413,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
-/* Does the extent hold a large block whose size class is as large as the extent? */
+/* Does the extent hold a large block with a size class as large as the extent? */
 static bool is_full(const struct jemalloc *j, const struct extent *extent)
 {
 	uint64_t bits = extent->words[RECORD_BITS];
@@ -457,7 +460,7 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 	if (!leaf)
 		return 0;
 	for (uint64_t page = start, n; page < end; page += n * HEAP_PAGE) {
-		/* reads in one go the entries that lie on one page of the leaf */
+		/* one read gets all entries that lie on one page of the leaf */
 		uint64_t addr = leaf + bytes * index_of(j->layout, page, 12);
 
 		n = (HEAP_PAGE - addr % HEAP_PAGE) / bytes;

@@ -16,7 +16,7 @@
  * At most 4 GiB are searched. A place is a cache on four conditions. The slots of its bins adjoin
  * each other. The word 0x7a7a... is before the slots. The word 0xa7a7... is behind the slots, or
  * each bin has the right number of slots. The slots are in a block in use. Slots that are not
- * filled hold stale pointers, so nobody should follow the pointers in this block.
+ * filled hold stale pointers, so the pointers in this block must not be followed.
  *
  * In 5.2 (tcache_s, cache_bin_s) a bin is:
  *
@@ -26,7 +26,7 @@
  *
  * The bins of the 36 classes of slabs are an array at the beginning of the cache. The other bins
  * are an array 984 bytes after the beginning. Two words between the arrays hold the addresses of
- * both arrays. Only a cache has its own address at this place. */
+ * both arrays. Only in a cache does this place hold the cache's own address. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"
@@ -38,7 +38,7 @@
 #define MAX_BINS     256
 #define BEFORE	     0x7a7a7a7a7a7a7a7aULL
 #define AFTER	     0xa7a7a7a7a7a7a7a7ULL
-#define WINDOW_WORDS 4096	   /* little enough for a burst (sandbox/gentle.h) */
+#define WINDOW_WORDS 4096	   /* handled in less than a burst (sandbox/gentle.h) */
 #define MAX_SEARCHED (4ULL << 30)  /* bytes */
 #define SLOTS	     (0x10000 / 8) /* a bin has at most so many slots */
 #define TRIES	     4
@@ -50,8 +50,9 @@
 #define OLD_BLOCKS    (1 << 15) /* a bin has at most so many blocks */
 
 struct bin {
-	uint64_t first, head, end; /* addresses of slots */
-	bool counted;		   /* the bin has the right number of slots */
+	uint64_t first, head, end; /* addresses: of the first slot, of the head, and of the end of
+				    * the slots */
+	bool counted;		   /* the number of slots in word 2 (5.3.1) is right */
 };
 
 /* Where a cache is. */
@@ -78,7 +79,7 @@ static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 	return words[2] % 8 == 0 && n < OLD_BLOCKS && words[2] > 8 * n;
 }
 
-/* Reads bin number i. False: the words there are no bin, or a bin without slots. */
+/* Reads bin number i. False: the words are no bin, or are a bin without slots. */
 static bool read_bin(struct caches *c, struct place cache, size_t i, struct bin *ret)
 {
 	uint64_t at = cache.at + i * BIN_WORDS * 8, words[BIN_WORDS];
@@ -218,8 +219,8 @@ static bool may_be_addresses(const uint64_t *words, uint64_t at)
 	return words[0] == at - OLD_ADDRESSES && words[1] == words[0] + OLD_LARGE;
 }
 
-/* Handles the cache at `at`, or the cache of 5.2 whose two addresses are at `at`, if there is one.
- * words: the 2 * BIN_WORDS words at `at`. */
+/* If there is a cache at `at`, handles it. For 5.2: if the two addresses of a cache are at `at`,
+ * handles this cache. words: the 2 * BIN_WORDS words at `at`. */
 static void take_cache(struct caches *c, uint64_t at, const uint64_t *words)
 {
 	struct bin bins[MAX_BINS];

@@ -11,19 +11,19 @@
 #define LINKS	     3
 #define LINK_ALIGN   64
 #define BASE_BLOCK   (2ULL << 20) /* bytes; jemalloc's own memory begins at a multiple of this */
-#define WINDOW_WORDS 4096	  /* little enough for a burst (sandbox/gentle.h) */
+#define WINDOW_WORDS 4096	  /* handled in less than a burst (sandbox/gentle.h) */
 
 /* A bin of free extents. */
 enum { BIN_ROOT, BIN_WAITING, BIN_NUMBER, BIN_ADDR, BIN_WORDS };
 #define BINS	    200 /* bins in an array */
-#define BINS_SEEN   190 /* so many in a row are an array: its first and last may change meanwhile */
-#define MAX_WAITING (1ULL << 20) /* far more extents than jemalloc lets wait */
+#define BINS_SEEN   190 /* so many bins in a row are an array; some may change while read */
+#define MAX_WAITING (1ULL << 20) /* jemalloc lets far fewer extents wait */
 #define MAX_NUMBER  (1ULL << 40)
 
 /* Words that look like bins, one bin after the other. */
 struct bins {
 	size_t n;
-	uint64_t at[BINS]; /* addresses of their words BIN_ADDR that are not zero */
+	uint64_t at[BINS]; /* addresses of the bins' words BIN_ADDR, without those that are zero */
 	size_t n_at;
 };
 
@@ -32,7 +32,8 @@ struct records {
 	struct heap_found *found;
 	int szind;
 	size_t n; /* the first n of found->records are ranges of records; ranges of bins follow */
-	/* by where the bins begin: number of the first word modulo BIN_WORDS */
+	/* bins may begin at any word, so the index is the number of their first word modulo
+	 * BIN_WORDS */
 	struct bins bins[BIN_WORDS];
 };
 
@@ -129,8 +130,8 @@ static bool is_bin(const struct records *r, const uint64_t *words)
 			       : !words[BIN_WAITING];
 }
 
-/* Handles the end of words that look like bins. If the words are an array of bins, the addresses in
- * them are not pointers of the program. */
+/* Called when no further bin follows. If the bins before are an array, the addresses in them are
+ * not pointers of the program. */
 static int end_bins(struct records *r, struct bins *bins)
 {
 	struct heap_found *found = r->found;

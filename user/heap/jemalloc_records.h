@@ -39,8 +39,8 @@ enum {
  *
  * When an extent has become a part of another one, jemalloc keeps its record for later use. The
  * tree does not lead to such an unused record, but the record still has the old address. jemalloc
- * allocates records one after the other. So what lies directly beside a record, and looks like an
- * unused record of the same arena, is added, too. Of an array of bins, only the words that hold
+ * allocates records one after the other. So memory directly beside a record is added, too, if it
+ * looks like an unused record of the same arena. Of an array of bins, only the words that hold
  * addresses of extents are added. The arrays are searched for only in memory that jemalloc mapped
  * for its own use. 0 or -ENOMEM. */
 int jemalloc__add_records(struct image *image, uint64_t *at, size_t n, int szind,

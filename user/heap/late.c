@@ -19,7 +19,8 @@ static uint32_t *slot_of(const struct late_values *set, uint64_t value)
 			  set->list[i] == value);
 }
 
-/* Adds a value. 1: it is new; 0: it was there before; -ENOMEM; -ENOSPC: the set has max values. */
+/* Adds a value. 1: the value is new; 0: the set already had it; -ENOMEM; -ENOSPC: the set has max
+ * values. */
 static int add_value(struct late_values *set, uint64_t value, size_t max)
 {
 	int rc = table__reserve(&set->by_value, set->n + 1);
@@ -78,8 +79,8 @@ bool late__may_be(const struct image *image, const struct blocks *blocks, uint64
 	    !(above && above->start - value < LATE_NEAR))
 		return false;
 	region = image__find(image, value);
-	/* glibc reserves an arena's memory as an inaccessible mapping, and enlarges the arena by
-	 * mprotect() */
+	/* such memory may have become accessible: glibc reserves an arena's memory as an
+	 * inaccessible mapping, and enlarges the arena by mprotect() */
 	return !region || (region->entry->perms[0] == '-' && !region->entry->file.inode);
 }
 

@@ -41,7 +41,7 @@ struct late_pointer {
 };
 
 struct late_values {
-	uint64_t *list; /* each once */
+	uint64_t *list; /* each value once */
 	size_t n, room;
 	struct table by_value;
 };
@@ -54,7 +54,7 @@ struct late {
 	size_t n_before;
 
 	struct late_values seen;    /* values that this scan has seen */
-	struct late_values visited; /* values that were followed */
+	struct late_values visited; /* values whose targets were visited */
 	struct late_pointer *pointers;
 	size_t n_pointers, pointers_room;
 	uint64_t beyond; /* pointers that were not followed because there was no room */

@@ -138,8 +138,9 @@ static uint64_t without_value(uint64_t described)
 	}
 }
 
-/* Makes a distance less exact. A part of a block that was not written yet holds remains of old
- * pointers, with any distance. Exact distances would split one shape into many. */
+/* Makes a distance less exact. If the program has not written to a part of a block yet, old
+ * pointers with any distance may be there. With exact distances, blocks of one shape would seem to
+ * have many shapes. */
 static uint64_t fine_word(uint64_t described)
 {
 	uint64_t distance = value_of(described);

@@ -24,18 +24,19 @@ struct image;
 /* In each of struct look's words, the kind is the top byte. The other bytes are the target for
  * LOOK_FILE, the offset for LOOK_SELF, and the distance for LOOK_HEAP. */
 enum look_kind {
-	LOOK_NONE, /* behind the block's end */
+	LOOK_NONE, /* the word is behind the block's end */
 	LOOK_ZERO,
-	LOOK_SMALL, /* below 2^16 */
-	LOOK_INT,   /* below 2^32 */
+	LOOK_SMALL, /* a number below 2^16 */
+	LOOK_INT,   /* a number below 2^32 */
 	LOOK_TEXT,
 	LOOK_OTHER,
-	/* a pointer to another block's memory; in fine looks only a pointer to the block's start */
+	/* a pointer to another block's memory. In a fine look: a pointer to the other block's
+	 * start */
 	LOOK_HEAP,
 	LOOK_MEMORY, /* a pointer to other memory without a file */
 	LOOK_SELF,   /* a pointer into the block */
 	LOOK_FILE,   /* a pointer to code or data of a file */
-	/* in fine and rough looks only */
+	/* the kinds below are only in fine and rough looks */
 	LOOK_HEADER,  /* HEAP with a distance of 1 to 16 bytes, as behind a header */
 	LOOK_INSIDE,  /* HEAP with a larger distance */
 	LOOK_POINTER, /* one of ZERO, MEMORY, HEAP, INSIDE */
@@ -65,9 +66,9 @@ struct look look__rough(const struct look *look);
  * are different kinds. */
 struct look look__pointers(const struct look *look);
 
-/* The class of a fine or rough look. Never SHAPE_ALONE. */
+/* Returns the class of a fine or rough look, which is never SHAPE_ALONE. */
 enum shape_class look__class(const struct look *look);
-/* The `mark` of struct census_shape. */
+/* Returns the look's value for census_shape.mark. */
 uint64_t look__mark(const struct look *look);
 
 #endif

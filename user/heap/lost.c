@@ -96,9 +96,9 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
 struct grouping {
 	const struct edges *edges;
 	const struct lost *lost;
-	uint32_t *numbers; /* of the blocks, ascending */
-	uint32_t *leader;  /* NONE: not known yet */
-	bool *pointed;	   /* another lost block points to it */
+	uint32_t *numbers; /* numbers of the blocks, ascending */
+	uint32_t *leader;  /* index of the block's leader; NONE: not known yet */
+	bool *pointed;	   /* another lost block points to this block */
 	uint32_t *stack;
 };
 
@@ -121,7 +121,7 @@ static void note_pointed(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Makes `from` the leader of all blocks to which it leads and that have no leader yet. */
+/* Makes `from` the leader of those blocks to which it leads and which have no leader yet. */
 static void lead(struct grouping *g, uint32_t from)
 {
 	size_t n = 0;
@@ -137,7 +137,8 @@ static void lead(struct grouping *g, uint32_t from)
 			if (to == NONE || g->leader[to] != NONE)
 				continue;
 			g->leader[to] = from;
-			g->stack[n++] = to; /* each block is pushed once */
+			g->stack[n++] = to; /* no block is pushed twice, because it now has a
+					     * leader */
 		}
 	}
 }
@@ -154,9 +155,9 @@ static void lead_from_heads(struct grouping *g)
 
 /* Blocks to which no head leads are in cycles, or cycles lead to them. A first round makes leaders
  * of some of these blocks, and lists them in `met`. One cycle may lead to another, so not each
- * block in `met` stays a leader. But no block in `met` leads to a later block in `met`. So a second
- * round, from the last block in `met` to the first, finds leaders to which no other leader leads
- * (as in Kosaraju's algorithm for strongly connected components). */
+ * block in `met` stays a leader. But no block in `met` leads to a later block in `met`. A second
+ * round goes from the last block in `met` to the first. It finds leaders to which no other leader
+ * leads (as in Kosaraju's algorithm for strongly connected components). */
 static int find_leaders(struct grouping *g)
 {
 	_cleanup_free_ uint32_t *met = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocks that are lost for good, and the leaks that they form. A lost linked list is one leak, and
- * its first node is the leak's head. */
+/* Blocks that the program has lost, and the leaks that they form. A lost linked list is one leak,
+ * and its first node is the leak's head. */
 #ifndef MEMTRACE_HEAP_LOST_H
 #define MEMTRACE_HEAP_LOST_H
 
@@ -12,7 +12,7 @@
 
 struct lost_block {
 	uint64_t addr;
-	uint64_t asked : 1; /* the block was asked for (why_scan.c) */
+	uint64_t asked : 1; /* the user asked for this block (why_scan.c) */
 	uint64_t size : 63;
 	uint64_t content; /* hash of its first LOST_HASHED bytes */
 };
@@ -35,12 +35,12 @@ bool lost__has(const struct lost *lost, uint64_t addr);
 /* A scan of a running process misses pointers that move during the scan. So a block counts as lost
  * only if it is in the list of each earlier scan, with the same address, size and content. Nobody
  * can write to a block to which no pointer is left. Some blocks are freed and allocated again all
- * the time. Without a comparison of the content, about one in a thousand of these would be called
- * lost by chance.
+ * the time. Without the comparison of the content, about one in a thousand of these blocks would be
+ * called lost by chance.
  *
- * Lists the unreachable blocks of reach that are also in `before` (NULL: all of the unreachable
- * blocks), at most max. A block keeps the flag `asked` that it has in `before`. 0 or -ENOMEM. The
- * caller frees ret->list. */
+ * Lists the blocks that are unreachable in `reach` and are also in `before`, at most max. If
+ * `before` is NULL, all unreachable blocks are listed. A block keeps the flag `asked` that it has
+ * in `before`. 0 or -ENOMEM. The caller frees ret->list. */
 int lost__list(const struct reach *reach, struct image *image, const struct lost *before,
 	       size_t max, struct lost *ret);
 
@@ -48,7 +48,7 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
  * heads lead belongs to only one of them. */
 struct leak {
 	struct lost_block head;
-	uint64_t blocks, bytes; /* with the head */
+	uint64_t blocks, bytes; /* number and bytes of the leak's blocks, with the head */
 	bool cycle;		/* the head is in a cycle, whose blocks all lead to each other */
 };
 
@@ -62,7 +62,7 @@ int lost__leaks(const struct numbers *numbers, const struct edges *edges, const 
 struct leak_group {
 	uint64_t head_size;
 	uint64_t leaks, cycles;
-	uint64_t blocks, bytes; /* with the heads */
+	uint64_t blocks, bytes; /* number and bytes of all blocks of these leaks, with the heads */
 	uint64_t example;	/* address of one head */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers for the blocks in use, or some of them, from 0 on, ascending by address. Slots of
+/* Numbers for all or some blocks in use. The numbers begin with 0, and ascend by address. Slots of
  * blocks.h have gaps. Numbers have no gaps, so they can index an array. The tables need 1.5 bits
  * per slot. */
 #ifndef MEMTRACE_HEAP_NUMBERS_H
@@ -15,12 +15,12 @@
 
 /* Free with numbers__clear(). */
 struct numbers {
-	const struct blocks *blocks; /* the caller's */
-	uint64_t *used;		     /* a bit per slot; set: its block has a number */
+	const struct blocks *blocks; /* the caller owns these blocks */
+	uint64_t *used;		     /* a bit per slot; set: the slot's block has a number */
 	/* for each word of `used`: how many bits are set in the words before it */
 	uint32_t *before;
 	size_t n_words;
-	uint32_t n; /* blocks with a number */
+	uint32_t n; /* how many blocks have a number */
 };
 
 /* To number blocks, call numbers__open(); then numbers__take() for each block in use that gets a
@@ -37,8 +37,8 @@ uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 /* Loads into the processor's cache what numbers__find() needs for addr. */
 void numbers__prefetch(const struct numbers *numbers, uint64_t addr);
 
-/* Finds the block with this number, which must be below numbers->n. False: no block has the number,
- * which is a mistake of the caller. */
+/* Finds the block with this number, which must be below numbers->n. False: the caller has passed a
+ * number that no block has. */
 bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);
 
 #endif

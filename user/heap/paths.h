@@ -11,20 +11,21 @@
 
 struct image;
 
-#define PATH_STEPS    16 /* most steps of a path; the middle of a longer path is left out */
+#define PATH_STEPS    16 /* at most so many steps; the middle of a longer path is left out */
 #define PATH_NO_OFF   UINT64_MAX
-#define PATH_MAX_HOPS 10000000 /* most blocks on a path; longer paths are mostly long lists */
+#define PATH_MAX_HOPS 10000000 /* at most so many blocks; longer paths are mostly long lists */
 
 /* A block on the path, or several consecutive blocks of one size, such as the nodes of a list. */
 struct path_step {
-	uint64_t addr; /* of the first block */
+	uint64_t addr; /* address of the first block */
 	uint64_t size;
 	uint64_t blocks;
-	/* offset, in the last of these blocks, of the pointer to the next step; PATH_NO_OFF: no
+	/* where in the last of these blocks the pointer to the next step is. PATH_NO_OFF: no
 	 * pointer was found, or this is the last step */
 	uint64_t off;
-	/* the word with which the first and the last of these blocks begin, perhaps the address of
-	 * a class's vtable; 0: the two words differ, or were not read */
+	/* the word with which both the first and the last of these blocks begin. It may be the
+	 * address of a class's vtable. 0: the two blocks begin with different words, or were not
+	 * read */
 	uint64_t word;
 };
 

@@ -15,7 +15,7 @@
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
-#define PREFETCH     32	   /* words from the current one to the one that is prefetched */
+#define PREFETCH     32	   /* the scan prefetches the word that is so many words ahead */
 #define STEP_BLOCKS  128   /* blocks to visit between two calls of gentle__step() */
 #define AHEAD_BLOCKS 32768 /* at most so many small blocks are read ahead */
 
@@ -34,9 +34,9 @@ struct scanning {
 	const struct blocks *blocks;
 	struct late *late;	  /* NULL: late pointers are ignored */
 	uint64_t lowest, highest; /* lowest and highest address of all spans and their vicinity */
-	bool all;		  /* store all pointers, and parents */
+	bool all;		  /* the scan stores all pointers, and parents */
 	bool ahead;		  /* read_ahead() is running */
-	bool again;		  /* the block that is read will be read again */
+	bool again;		  /* the block that is being read will be read again later */
 	bool dropped;		  /* push_ahead() had no room for a block */
 
 	/* Number of the block up to which the heap was read. Later blocks are visited when they are
@@ -53,10 +53,11 @@ struct scanning {
 
 	struct large *large; /* ascending by number */
 	size_t n_large, large_room;
-	size_t next_large; /* index of the first large block that was not passed yet */
+	size_t next_large; /* index of the first large block that the reading has not passed yet */
 
 	uint32_t number;   /* the number of the block that is read */
-	uint32_t *targets; /* room for WINDOW_WORDS */
+	uint32_t *targets; /* targets of pointers in the words that are being handled; room for
+			    * WINDOW_WORDS */
 };
 
 /* --- marking --- */
@@ -80,7 +81,8 @@ static void push(struct scanning *s, uint32_t number)
 	s->n_waiting++;
 }
 
-/* Queues a block for read_ahead(), if there is room. A block that is not queued is read later. */
+/* Queues a block for read_ahead(), if there is room. If there is no room, the block is read
+ * later. */
 static void push_ahead(struct scanning *s, uint32_t number)
 {
 	if (s->tail - s->head < QUEUE)
@@ -271,8 +273,8 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 	return edges__add(&reach->edges, s->number, s->targets, n_targets);
 }
 
-/* Reads the block whose number is s->number. May read on, up to `to`, because the next blocks need
- * that memory. */
+/* Reads the block whose number is s->number. May read more memory, up to `to`, because the next
+ * blocks need it. */
 static int read_words(struct scanning *s, const struct block *block, uint64_t to)
 {
 	uint64_t at = (block->start + WORD - 1) / WORD * WORD;
@@ -291,12 +293,12 @@ static int read_words(struct scanning *s, const struct block *block, uint64_t to
 		start = at > s->window.start ? at : s->window.start;
 		end = block_end < s->window.end ? block_end : s->window.end;
 		if (start >= end)
-			break; /* no more of the block is resident */
+			break; /* the rest of the block is not resident */
 		err = take_words(s, s->window.words + (start - s->window.start) / WORD,
 				 (end - start) / WORD);
 		if (err)
 			return err;
-		/* Visits the blocks with lower numbers that these words have marked. */
+		/* These words may have marked blocks with lower numbers, which are visited here. */
 		if (!s->ahead)
 			drain(s);
 		at = end;
@@ -335,7 +337,7 @@ static int read_one_ahead(struct scanning *s, uint32_t number, const struct bloc
 	forget_window(s);
 	err = read_words(s, block, (block->start + block->size) / WORD * WORD);
 	if (s->again)
-		/* these bytes are counted when the block is read again */
+		/* these bytes are not counted now, but when the block is read again */
 		s->window.unread_bytes = unread_bytes;
 	s->again = false;
 	return err;
@@ -383,7 +385,7 @@ static int read_ahead(struct scanning *s)
 		budget = AHEAD_BLOCKS;
 	s->ahead = true;
 	while (!(err = read_queue(s, &budget)) && s->dropped) {
-		/* the queue, which is empty now, was full of small blocks */
+		/* the queue is empty now, but it was full of small blocks */
 		s->dropped = false;
 		for (size_t i = 0; i < s->n_large; i++)
 			if (!s->large[i].read && reach__has(s->reach, s->large[i].number))
@@ -452,7 +454,8 @@ static int follow_late(struct scanning *s)
 	for (int round = 0; more && !err && round < LATE_ROUNDS; round++) {
 		more = false;
 		for (size_t i = 0; i < late->n_pointers && !err; i++) {
-			struct late_pointer pointer = late->pointers[i]; /* the array may move */
+			struct late_pointer pointer = late->pointers[i]; /* late->pointers may
+									  * move */
 
 			if ((pointer.from & PARENT_ROOT) || reach__has(s->reach, pointer.from - 1))
 				err = visit_late(s, &pointer, &more);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which blocks can be reached from the roots, by conservative marking: every aligned word that
- * points to a block, or into one, counts as a pointer. So pointers with tags in their low bits
+/* Which blocks can be reached from the roots. The marking is conservative: every aligned word that
+ * points to a block, or into a block, counts as a pointer. So pointers with tags in their low bits
  * count, too; pointers that are stored in another form (XOR, compressed) do not.
  *
  * The heap is read in the order of addresses. There are two ways to mark:
  * - Marking alone. Roots are read first. Large blocks to which the roots lead are read next, with
  * some of the small blocks on the way to them. These small blocks are later read once more. While
- * the heap is read, the targets of a marked block are marked at once. Only the pointers of unmarked
- * blocks to unmarked blocks are stored, because the block that holds such a pointer may be marked
+ * the heap is read, the targets of a marked block are marked at once. A pointer is stored only if
+ * it leads from an unmarked block to an unmarked block, because the first block may be marked
  * later. So at the end, all pointers between unreachable blocks are stored.
  * - With parents. Each block is read once, and all pointers are stored. Then the blocks are visited
- * breadth-first, from roots of the best kind (roots.h) first. A block that can be reached from a
- * root of one kind is never explained by a root of a worse kind, even if the path from the worse
- * root is shorter. */
+ * breadth-first, from roots of the best kind (roots.h) first. So the path to a block begins at a
+ * root of the best possible kind, even if the path from a root of a worse kind is shorter. */
 #ifndef MEMTRACE_HEAP_REACH_H
 #define MEMTRACE_HEAP_REACH_H
 
@@ -37,12 +36,12 @@ struct root_word {
 };
 
 #define PARENT_NONE 0
-#define PARENT_ROOT 0x80000000u /* flag: the other bits are an index into root_words */
+#define PARENT_ROOT 0x80000000u /* a flag in `parents`: the other bits are an index in root_words */
 
 /* Free with reach__clear(). */
 struct reach {
 	struct numbers numbers;
-	uint64_t *marked; /* a bit per number; set: the block is reachable */
+	uint64_t *marked; /* a bit per number of a block; set: the block is reachable */
 	uint32_t n_marked;
 	struct edges edges;
 
@@ -57,9 +56,9 @@ struct reach {
 };
 
 /* Finds the reachable blocks. The caller keeps all arguments. `blocks` must be finished, and
- * outlive ret. late: NULL if the process is stopped. parents: also fills in ret->parents, in which
- * late blocks are left out. 0; -ENOMEM; -EFBIG or -ETIMEDOUT: a limit of the image was exceeded,
- * and nothing is known. */
+ * outlive ret. late: NULL if the process is stopped. parents: also fills in ret->parents. Late
+ * blocks have no element there. 0; -ENOMEM; -EFBIG or -ETIMEDOUT: a limit of the image was
+ * exceeded, and nothing is known. */
 int reach__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		struct late *late, bool parents, struct reach *ret);
 void reach__clear(struct reach *reach);

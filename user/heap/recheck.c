@@ -28,11 +28,13 @@ struct checking {
 
 	struct lost candidates; /* the blocks of `before` that are unchanged */
 	struct numbers numbers; /* the number of a candidate is its index */
-	uint64_t *off;		/* a bit per candidate; set: the candidate is not lost */
+	uint64_t *off;		/* a bit per candidate; set: the candidate is not lost, so it is off
+				 * the list */
 	/* candidates that are not lost and whose pointers were not followed yet */
 	uint32_t *queue;
 	size_t n_queue, queue_room;
-	uint32_t from, last; /* in find_edges(): the candidate that is read, and its last target */
+	uint32_t from, last; /* in find_edges(): the candidate that is being read, and its last
+			      * target */
 	uint64_t *filter;    /* a bit per page, modulo FILTER; set: the page may hold a candidate */
 
 	struct window window;
@@ -163,7 +165,7 @@ static int note_late(struct checking *c, uint64_t value)
 	n = c->late.seen.n;
 	err = late__note(&c->late, value);
 	if (err < 0 || (c->late.seen.n == n && n < LATE_VALUES))
-		return err; /* the value was noted before */
+		return err; /* the value is already noted */
 	return late__follow(&c->late, value, 0);
 }
 
@@ -230,8 +232,8 @@ static int read_late(struct checking *c)
 
 /* --- what follows from it --- */
 
-/* Decides which words of c->to->stale count as pointers, by what the preceding recheck has seen.
- * Takes the targets of these pointers off the list. */
+/* Compares the words of c->to->stale with those of the preceding recheck, and so decides which
+ * words count as pointers. Takes the targets of these pointers off the list. */
 static int judge_stale(struct checking *c, const struct stale_words *before)
 {
 	const struct stale_words *stale = &c->to->stale;
@@ -265,7 +267,7 @@ static int each_target(struct checking *c, const struct lost_block *block,
 		len = len < end - at ? len : end - at;
 		if (image__peek(c->image, at, words, (size_t)len)) {
 			err = image__spent(c->image);
-			continue; /* this memory is not resident */
+			continue; /* the page is not resident */
 		}
 		for (size_t i = 0; i < len / WORD && !err; i++) {
 			uint32_t to = words[i] - c->lowest < c->highest - c->lowest &&
@@ -372,12 +374,12 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
-/* Bytes of memory of all tables, before they are freed. before: the number of blocks in `before` of
- * recheck__scan(). */
+/* Returns how many bytes of memory all tables have, before they are freed. before: the number of
+ * blocks in `before` of recheck__scan(). */
 static size_t table_bytes(const struct checking *c, size_t before)
 {
 	const struct recheck *to = c->to;
-	/* one of the two `numbers` is empty */
+	/* one of the two `numbers` is empty, and adds nothing */
 	size_t slots = (c->numbers.n_words + to->numbers.n_words) * 64;
 
 	return slots / 8 + slots / 16 + (before + c->candidates.n) * sizeof(struct lost_block) +

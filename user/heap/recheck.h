@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Looks again for pointers to the blocks that a scan could not reach (lost.h).
  *
- * A full scan marks all reachable blocks, which takes long. In a large heap it finds few
- * unreachable blocks: the candidates. To confirm the candidates, nothing has to be marked, because
- * only lost blocks point to a lost block. So a recheck reads all memory in the order of addresses,
+ * A full scan marks all reachable blocks, which takes long. In a large heap, the full scan finds
+ * few unreachable blocks: the candidates. Only lost blocks point to a lost block. So to confirm the
+ * candidates, nothing has to be marked. So a recheck reads all memory in the order of addresses,
  * and compares each word with the candidates. A pointer outside of the candidates takes its target
  * off the list, together with all candidates to which the target leads. Even a pointer in an
  * unreachable block takes its target off. So a recheck is stricter than a full scan.
@@ -18,10 +18,11 @@
  * free memory, and in new blocks where the program has not written yet. While blocks come and go,
  * each recheck finds such links in new places. So in free memory, a pointer to the last word of a
  * block never counts. In a block in use, such a pointer counts only if the preceding recheck has
- * seen one there, too. But a pointer that is itself the last word of its block counts like any
- * other pointer: in some lists, such words lead from one to the next. (So a block is called lost by
- * mistake if three things are true of its only pointer: it leads to the block's last word, it is no
- * last word itself, and it is in another place in each recheck.) */
+ * seen one at the same place. There is one exception: a pointer that is itself the last word of its
+ * block counts like any other pointer. In some lists, each block's last word points to the last
+ * word of the next block. (So a block is called lost by mistake on three conditions. Its only
+ * pointer leads to the block's last word. This pointer is not itself the last word of a block. In
+ * each recheck, it is in another place.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 
@@ -36,7 +37,7 @@
 
 struct image;
 
-/* at most so many stale words are listed; further ones count as pointers */
+/* at most so many stale words are listed; further stale words count as pointers */
 #define RECHECK_STALE (1u << 20)
 
 #define STALE_LINK 1 /* a bit of stale_word.at */
@@ -62,15 +63,15 @@ struct recheck {
 	 * blocks */
 	struct numbers numbers;
 	struct edges edges;
-	uint64_t root_bytes, unread_bytes; /* as in struct reach */
-	size_t table_bytes;   /* memory of all tables, including those that were freed */
+	uint64_t root_bytes, unread_bytes; /* these members are as in struct reach */
+	size_t table_bytes;   /* memory of all tables, also of those that are freed already */
 	uint64_t late_beyond; /* pointers to newly mapped memory that were not followed */
 };
 
-/* Lists the blocks of `before` that still have their size and content, and to which no pointer
- * leads. stale: from the preceding recheck; NULL: this is the first one. leaks: numbers and edges
- * are wanted. The caller keeps all arguments. blocks must be finished, and outlive ret. 0; -ENOMEM;
- * -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
+/* Lists those blocks of `before` that have the same size and content as before, and to which no
+ * pointer leads. stale: from the preceding recheck; NULL: this is the first one. leaks: numbers and
+ * edges are wanted. The caller keeps all arguments. blocks must be finished, and outlive ret. 0;
+ * -ENOMEM; -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
 int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret);

@@ -26,7 +26,7 @@ struct finding {
 	uint64_t n_wanted;	  /* blocks of the wanted sizes */
 	uint64_t lowest, highest; /* lowest and highest address of all spans */
 	/* A bit for each hash of a page; set: a named block begins on the page. Other pages may
-	 * have the same bit: their blocks get colours that nobody needs. */
+	 * have the same bit. The blocks on these pages get a colour, too, which is not used. */
 	uint64_t named[NAMED_BITS / 64];
 	uint64_t deadline_ns;
 	unsigned int pieces; /* reads since the clock was read */
@@ -35,7 +35,7 @@ struct finding {
 /* The block that is being read. */
 struct referrer {
 	const struct block *block;
-	uint64_t colour; /* without the index of a pointer; 0: not known yet */
+	uint64_t colour; /* the colour, but without the index of a pointer; 0: not known yet */
 };
 
 static uint64_t hash_page(uint64_t addr)
@@ -64,7 +64,8 @@ static bool may_be_chosen(const struct finding *f, uint64_t addr)
 }
 
 /* Returns the colour of a referrer, without the index of a pointer. The hash has no key, so the
- * same heap always gets the same colours. This matters because the smallest colour counts. */
+ * same heap always gets the same colours. With a key, the smallest colour, which counts, would
+ * differ from run to run. */
 static uint64_t colour_of(struct finding *f, const struct block *block)
 {
 	struct look look = {.size = block->size};

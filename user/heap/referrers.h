@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which kind of block points to a block. Blocks of numbers or text look alike, whichever code made
- * them. But what points to them may differ. For example, different structs, or different members of
- * a struct, point to the text of a key and to the text of a message. The search for such referrers
- * is one round of Weisfeiler and Lehman's refinement of colours (B. Weisfeiler, A. Lehman, "The
- * reduction of a graph to canonical form", 1968): a block's colour becomes the pair of its own
- * colour and its neighbours' colours.
+ * them. But the blocks that point to them may differ. For example, one struct points to the text of
+ * a key, and another struct to the text of a message. The search for such referrers is one round of
+ * Weisfeiler and Lehman's refinement of colours (B. Weisfeiler, A. Lehman, "The reduction of a
+ * graph to canonical form", 1968): a block's colour becomes the pair of its own colour and its
+ * neighbours' colours.
  *
  * A referrer's colour is made of its size, its pointers (look__pointers()), and the index of the
  * word that holds the pointer. All words behind the first LOOK_WORDS have one common index, because
@@ -12,9 +12,9 @@
  * counts. So the same kinds of referrers give the same colour, in any order of addresses. Pointers
  * in globals and on stacks do not count.
  *
- * To look up every pointer of a large heap takes longer than everything else. So if more than
- * REFERRERS_EXACT blocks are wanted, only some get a colour: those that begin on chosen pages, and
- * those that the caller names. One in `every` pages is chosen, by the page's hash. */
+ * In a large heap, the look-up of every pointer would take longer than all other work. So if more
+ * than REFERRERS_EXACT blocks are wanted, only some get a colour: those that begin on chosen pages,
+ * and those that the caller names. One in `every` pages is chosen, by the page's hash. */
 #ifndef MEMTRACE_HEAP_REFERRERS_H
 #define MEMTRACE_HEAP_REFERRERS_H
 
@@ -29,7 +29,8 @@ struct image;
 /* All zero: nothing is known. Free with referrers__clear(). */
 struct referrers {
 	struct numbers numbers;
-	uint32_t *colours; /* by number; 0: no block points to the block */
+	uint32_t *colours; /* the colour of each block's referrer, by the block's number; 0: no
+			    * block points to this block */
 	uint32_t every;	   /* a power of two: one in so many pages is chosen */
 };
 
@@ -38,8 +39,8 @@ struct referrers_options {
 	/* A bit per usable size below REFERRERS_SIZES; set: colours of blocks of this size are
 	 * wanted. */
 	const uint64_t *sizes;
-	/* Start addresses of blocks that get a colour even where their page is not chosen, if
-	 * their size is wanted. An element that is 0 is ignored. */
+	/* Start addresses of blocks that get a colour even if their page is not chosen. Their size
+	 * must be a wanted one. An element that is 0 is ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
 	/* if at most so many blocks are wanted, all get a colour; 0: REFERRERS_EXACT */

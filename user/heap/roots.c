@@ -108,7 +108,7 @@ static bool same_file(const struct map_entry *a, const struct map_entry *b)
 	return a->file.inode && file_id__equal(&a->file, &b->file);
 }
 
-/* Is mapping i a root, and of which kind? ROOT_KINDS: it is not a root. */
+/* Returns the kind of root that mapping i is. ROOT_KINDS: the mapping is no root. */
 static enum root_kind judge(const struct maps *maps, size_t i)
 {
 	const struct map_entry *e = &maps->entries[i];
@@ -201,8 +201,8 @@ static bool is_stack(const struct maps *maps, size_t i)
 	       (i && e[-1].end == e->start && !strncmp(e[-1].perms, "---p", 4));
 }
 
-/* Adds a mapping that holds stacks: a root from each stack pointer up to the next one. below:
- * memory below the lowest stack pointer may be in use, too. */
+/* Adds a mapping that holds stacks. Each stack is a root, from its stack pointer up to the next
+ * one. below: memory below the lowest stack pointer may be in use, too. */
 static int add_stack(struct list *list, struct root root, bool below, const struct root_value *sps,
 		     size_t n, const struct root_range *owned, size_t n_owned)
 {
@@ -275,7 +275,7 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 		if (root.kind == ROOT_KINDS)
 			continue;
 		/* Only memory without a file is split into stacks. A stack in a file's data has
-		 * other data around it, which counts as well. */
+		 * other data around it, and this data holds roots, too. */
 		if (to > from && root.kind != ROOT_DATA)
 			err = add_stack(&list, root, !is_stack(maps, i), sps + from, to - from,
 					owned, n_owned);

@@ -14,8 +14,8 @@
 /* Kinds of roots, ordered by how well they tell who holds a block: the best first. */
 enum root_kind {
 	ROOT_DATA,	/* writable data of a mapped file, with its bss */
-	ROOT_ANONYMOUS, /* other memory that no allocator owns; thread-local memory of the main
-			 * thread is here, too */
+	ROOT_ANONYMOUS, /* other memory that no allocator owns, with the main thread's thread-local
+			 * memory */
 	ROOT_STACK,	/* a thread's stack, and its thread-local memory in the same mapping */
 	ROOT_REGISTER,	/* a thread's register */
 	ROOT_KINDS
@@ -24,7 +24,7 @@ enum root_kind {
 /* A range of memory whose aligned words are roots. */
 struct root {
 	uint64_t start, end; /* multiples of 8 */
-	enum root_kind kind; /* not ROOT_REGISTER */
+	enum root_kind kind; /* any kind but ROOT_REGISTER */
 	pid_t tid;	     /* thread of a ROOT_STACK; else 0 */
 };
 
@@ -48,7 +48,7 @@ struct root_range {
 
 /* What is known of the threads when a scan begins. All zero: nothing. */
 struct root_threads {
-	struct thread_state *list; /* each thread once */
+	struct thread_state *list; /* each thread is in the list once */
 	size_t n;
 	struct root_value *values;
 	size_t n_values;
@@ -57,8 +57,8 @@ struct root_threads {
 
 /* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
  * also reads the six registers with the call's arguments. The list ascends by tid. 0; -ESRCH: there
- * is no such process; other negative errno. Threads beyond 65,536 are left out: their stacks count
- * as those of running threads. Source: thread_state__read(). */
+ * is no such process; other negative errno. Only 65,536 threads are listed. The stacks of further
+ * threads count as those of running threads. Source: thread_state__read(). */
 int root_threads__read(pid_t pid, struct root_threads *ret);
 /* Finds a thread in a list that ascends by tid. NULL: it is not there. */
 struct thread_state *root_threads__find(struct root_threads *threads, pid_t tid);

@@ -11,13 +11,14 @@
  * these took no block off the list. With fewer scans, a block whose pointer moves may be called
  * lost. */
 #define ROUNDS_LEAST 3
-#define ROUNDS_MORE  9 /* at most so many scans more than `least` */
+#define ROUNDS_MORE  9 /* the search makes at most so many scans more than `least` */
 #define ROUNDS_CALM  2
 
 struct rounds {
-	unsigned int least, most; /* scans */
+	unsigned int least, most; /* numbers of scans */
 	unsigned int n;		  /* scans that were made */
-	/* how many of the last scans, in a row, followed the heap and took no block off the list */
+	/* how many scans in a row, up to the last one, followed the heap and took no block off the
+	 * list */
 	unsigned int calm;
 	uint64_t left;	 /* blocks on the list */
 	uint64_t beyond; /* blocks for which the list had no room */
@@ -29,21 +30,21 @@ struct rounds {
  * scans. */
 struct rounds rounds__begin(unsigned int least);
 
-/* To be called when time is up. Makes the next scan the last one. But if fewer than `least` scans
- * would then have been made, changes nothing. */
+/* To be called when time is up. Makes the next scan the last one. If there would then be fewer than
+ * `least` scans in all, changes nothing. */
 void rounds__hurry(struct rounds *rounds);
 
 /* Is the next scan a full one, and not a recheck? The first scan is full. If the list has no room
  * for all lost blocks, each scan is full. (In a recheck, lost blocks that are not on the list would
- * seem to hold those on it.) */
+ * seem to hold the blocks on the list.) */
 bool rounds__is_full(const struct rounds *rounds);
 
 /* May the next scan be the last one? */
 bool rounds__may_end(const struct rounds *rounds);
 
 /* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. followed:
- * the scan could follow the heap. A scan that could not proves nothing. True: this was the last
- * scan. */
+ * the scan could follow the heap. A scan that could not follow the heap proves nothing. True: this
+ * was the last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed);
 
 /* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Otherwise the

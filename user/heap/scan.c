@@ -128,7 +128,7 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	if (pagemap_fd < 0)
 		return pagemap_fd;
 	work->task = *task;
-	/* The child has to be done before its parent loses patience. */
+	/* The child has to end before the parent's time limit is over. */
 	work->deadline_ns = clock__now_ns(CLOCK_MONOTONIC) + (uint64_t)(patience_s * 0.8 * 1e9);
 	child_task.gentle_s = task->pace.hurry ? 0 : patience_s / 3;
 	child_task.max_share = max_share;

@@ -21,9 +21,9 @@
 /* How much CPU time a scan takes. All zero: in the first third of its time limit, the scan holds
  * back if others need the CPUs. */
 struct scan_pace {
-	bool hurry; /* takes all CPU time that can be had */
-	/* The most CPU time, as a share of one CPU; 0: no such limit. Such a limit makes the
-	 * default time limit longer: 0.1 makes it ten times as long. Ignored with `hurry`. */
+	bool hurry; /* the scan takes all CPU time that it can get */
+	/* The most CPU time, as a share of one CPU; 0: no such limit. With such a limit, the
+	 * default time limit is longer: with 0.1, it is ten times as long. Ignored with `hurry`. */
 	double max_share;
 };
 
@@ -41,8 +41,8 @@ struct scan_task {
 	void *ctx;
 
 	struct scan_pace pace;
-	double patience_s;    /* for the whole scan; 0: SCAN_PATIENCE_S */
-	uint64_t max_memory;  /* of the child, bytes; 0: SCAN_MAX_MEMORY */
+	double patience_s;    /* time limit for the whole scan; 0: SCAN_PATIENCE_S */
+	uint64_t max_memory;  /* memory of the child, bytes; 0: SCAN_MAX_MEMORY */
 	size_t max_out_bytes; /* most bytes that fn may write; 0: SCAN_MAX_OUT */
 	/* called while the parent waits; NULL: nothing is called */
 	const struct stream_waiting *waiting;

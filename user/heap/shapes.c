@@ -16,12 +16,12 @@
 
 /* A block may be larger than the requested size, by at most a quarter of this size plus MOST_EXCESS
  * bytes. jemalloc rounds up by at most a quarter, glibc by a few bytes. A block that is even larger
- * is not the sampled block, but has replaced it. */
+ * is another one: the sampled block was freed, and this block is in its place. */
 #define MOST_EXCESS 64
 
 struct shape {
 	struct look look;
-	uint64_t colour; /* of a plain block's referrer; 0: no block points to it */
+	uint64_t colour; /* colour of a plain block's referrer; 0: no block points to the block */
 };
 
 /* Counted shapes, and the key of each. */
@@ -29,7 +29,7 @@ struct shape_list {
 	struct census_shape *counts;
 	struct shape *keys;
 	size_t n;
-	struct table table; /* by key */
+	struct table table; /* finds the index of a key */
 };
 
 struct shapes {
@@ -37,10 +37,10 @@ struct shapes {
 	const struct blocks *blocks;
 	struct first_words words;
 	struct referrers referrers;
-	struct look *looks; /* by label; size 0: the label's block is not in use */
+	struct look *looks; /* the look of each label's block; size 0: the block is not in use */
 	struct table sizes; /* index of a look by its size; one entry per size */
 	struct shape_list fine, rough;
-	uint32_t *shape_of; /* by label */
+	uint32_t *shape_of; /* index of the shape of each label's block */
 	size_t n_labels;
 };
 
@@ -78,7 +78,7 @@ static struct shape with_colour(const struct shapes *s, const struct block *bloc
 	return shape;
 }
 
-/* The shape of a block with this look. */
+/* Returns the shape of a block with this look. */
 static struct shape shape_of(const struct shapes *s, const struct block *block,
 			     const struct look *look)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counts what the resident pages of given ranges hold: blocks in use, free pages, free blocks
  * between blocks in use. The ranges are the mappings that count as the heap in the resident set. So
- * the counts are parts of this heap: profile/resident.h has the formula. */
+ * each count is a part of this heap: profile/resident.h has the formula. */
 #ifndef MEMTRACE_HEAP_SLACK_H
 #define MEMTRACE_HEAP_SLACK_H
 

@@ -30,7 +30,7 @@ struct judged {
 struct types {
 	struct image *image;
 	struct first_words words;
-	struct table table; /* index in `judged`, by word */
+	struct table table; /* finds the index in `judged` of a word */
 	struct judged *judged;
 	size_t n_judged, judged_room;
 	struct census_type *list;
@@ -176,7 +176,8 @@ static int find_class(struct types *c, uint64_t word, const struct block *block,
 	*judged = (struct judged){word, NO_TYPE};
 	*ret_verdict = is_vtable(c->image, word, type.name) ? OBJECT : NO_OBJECT;
 	if (*ret_verdict == OBJECT && c->n == TYPES_MAX)
-		return 0; /* `word` is not remembered: it is judged again for each object */
+		return 0; /* `word` is not stored in `judged`, so it is judged again for each
+			   * object */
 	if (*ret_verdict == OBJECT) {
 		err = add_type(c, &type, NO_TYPE, &judged->type);
 		if (err)

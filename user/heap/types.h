@@ -16,13 +16,14 @@
 
 struct image;
 
-#define TYPES_MAX	4096 /* most combinations of class, allocator and size that are counted */
-#define TYPES_MAX_WORDS (1 << 16) /* most different first words that are checked */
+#define TYPES_MAX	4096	  /* limit for combinations of class, allocator and size */
+#define TYPES_MAX_WORDS (1 << 16) /* at most so many different first words are checked */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {
 	struct image *image;
-	unsigned char *bytes; /* of the window [from, to) of the heap; owned */
+	unsigned char *bytes; /* the content of the window [from, to) of the heap; owned by this
+			       * struct */
 	uint64_t from, to;
 };
 

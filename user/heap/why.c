@@ -25,10 +25,10 @@ struct looking {
 	bool first;    /* this scan is the first one */
 	bool recheck;  /* this scan is a recheck */
 	bool leaks;    /* this scan may be the last one */
-	bool paths;    /* this scan is to make verdicts and paths */
+	bool paths;    /* this scan must make verdicts and paths */
 	bool followed; /* the last scan could follow the heap */
 	struct lost lost;
-	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
+	uint64_t *late; /* values that the last full scan has seen, in ascending order (late.h) */
 	size_t n_late;
 	struct stale_words stale; /* stale words that the last recheck has seen */
 	bool rechecked;		  /* there was a recheck */
@@ -276,7 +276,8 @@ static int receive(struct looking *l, struct stream *stream)
 
 	if (!err && !is_sound(l, &r))
 		err = -ECHILD;
-	if (!err) /* the stream must end here; after that, the child's exit status decides */
+	if (!err) /* the child must not write more; its exit status then tells whether the scan
+		   * succeeded */
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;
@@ -354,8 +355,8 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 	return end && rc != -ETIMEDOUT ? end : rc;
 }
 
-/* Scans, and tries again if no allocator is found: one try may miss structures that change all the
- * time. */
+/* Scans. If no allocator is found, tries again, because one try may miss structures that change all
+ * the time. */
 static int try_scan(struct looking *l, const struct maps *maps, const struct root_threads *threads,
 		    struct error *err)
 {
@@ -486,8 +487,8 @@ static int scan_next(struct looking *l, struct error *err)
 	return o->freeze_ms ? look_frozen(l, err) : look_once(l, err);
 }
 
-/* Corrects the last verdicts on blocks that were asked for: a block that was called lost, but was
- * held in a later scan, is in doubt. Returns whether there are such blocks. */
+/* Corrects the last verdicts on blocks that were asked for. If a block was called lost, but was
+ * held in a later scan, it is in doubt. Returns whether there are such blocks. */
 static bool settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;
@@ -509,7 +510,7 @@ static bool settle_asked(struct looking *l)
 	return moved;
 }
 
-/* Is there time for another scan? */
+/* Is there enough time for another scan? */
 static bool has_time(const struct looking *l, double start_s)
 {
 	return !(l->options->within_s > 0 &&
@@ -522,8 +523,8 @@ static int search(struct looking *l, double start_s, struct error *err)
 	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S, due_s;
 	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : ROUNDS_LEAST;
 	struct rounds rounds = rounds__begin(least);
-	/* unexplained: pointers lead to blocks that were asked for and seemed lost, and no full
-	 * scan has told yet who holds these blocks */
+	/* unexplained: blocks that were asked for had seemed lost, but there are pointers to them.
+	 * No full scan has found out yet who holds these blocks */
 	bool unexplained = false, explain_now = false, done;
 
 	for (;; pause_until(due_s)) {

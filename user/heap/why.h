@@ -4,7 +4,7 @@
  * reachable blocks (reach.h). The following scans search for pointers to the blocks that the first
  * one did not reach (recheck.h). If they find pointers to blocks that were asked for, one more full
  * scan tells who holds these blocks. rounds.h decides how many scans are made. If a scan fails
- * after the first few, the search ends with the list that the scans before it have made. */
+ * after the first few, the search ends with the list of the scans before it. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -30,12 +30,13 @@
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
 	const uint64_t *addrs; /* addresses of blocks, or of bytes within them */
-	/* the requested size of each block: a block counts only if it begins at the address and has
-	 * at least this size; NULL: no such condition */
+	/* the requested size of each block. A block counts only if it begins at the address and is
+	 * not smaller than this size. NULL: no such condition */
 	const uint64_t *sizes;
 	size_t n_addrs;
 	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
-	/* objects of C++ classes: blocks that begin with one of these words, ascending */
+	/* addresses in vtables, ascending. Blocks whose first word is one of these addresses are
+	 * asked for: objects of C++ classes */
 	const uint64_t *vtables;
 	size_t n_vtables;
 };
@@ -43,13 +44,13 @@ struct why_choice {
 struct why_options {
 	struct why_choice choice;
 	unsigned int scans; /* `least` of rounds__begin(); 0: ROUNDS_LEAST */
-	/* from the beginning of a scan to the beginning of the next; 0: WHY_APART_S */
+	/* time from the beginning of a scan to the beginning of the next one; 0: WHY_APART_S */
 	double apart_s;
-	double patience_s; /* for one scan; 0: SCAN_PATIENCE_S */
-	/* when the next scan would probably end after this time, it is the last one, unless fewer
-	 * than `scans` would then have been made; 0: no limit */
+	double patience_s; /* time limit for one scan; 0: SCAN_PATIENCE_S */
+	/* time limit for all scans. If the next scan would probably end later, it is the last one,
+	 * unless there would then be fewer than `scans` scans; 0: no limit */
 	double within_s;
-	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
+	uint64_t max_memory; /* memory of the child, bytes; 0: SCAN_MAX_MEMORY */
 	struct scan_pace pace;
 
 	/* Adds what is known of the threads' registers when a scan begins. 0, or negative errno:
@@ -78,33 +79,33 @@ enum why_verdict {
 };
 
 /* Numbers of a result. From the last scan: quality, arenas, blocks in use, roots, unread bytes and
- * swapped bytes. From all scans: lost blocks, and the members that say so below. From the last full
- * scan: unreached blocks and pointers. From the last scan that followed paths: the blocks that were
- * asked for. */
+ * swapped bytes. From all scans: lost blocks, and the members whose comments say so. From the last
+ * full scan: unreached blocks and pointers. From the last scan that followed paths: the blocks that
+ * were asked for. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
 	/* why blocks may be missing: image__stopped(); 0: none were missing in any scan */
 	int stopped;
-	uint64_t blocks, bytes;	   /* in use */
-	uint64_t lost, lost_bytes; /* of blocks that no scan reached */
+	uint64_t blocks, bytes;	   /* number and usable bytes of the blocks in use */
+	uint64_t lost, lost_bytes; /* number and bytes of the blocks that no scan reached */
 	uint64_t lost_beyond;	   /* blocks that seem lost, but for which the list had no room */
 	uint64_t unreached;	   /* blocks that the last full scan did not reach */
 	/* rounds__unsettled(). If it is not 0, the list may contain blocks that are not lost. */
 	uint64_t unsettled;
 	uint64_t pointers; /* stored pointers between blocks */
-	/* of all scans: pointers to late blocks (late.h), for which there was no room */
+	/* in all scans: pointers to late blocks (late.h) for which there was no room */
 	uint64_t late_beyond;
 	uint64_t root_bytes;
-	uint64_t unread_bytes;	/* of roots and blocks */
-	uint64_t swapped_bytes; /* of roots and of the heap; pointers in swapped bytes are not
-				 * seen */
+	uint64_t unread_bytes;	/* bytes of roots and blocks that could not be read */
+	uint64_t swapped_bytes; /* bytes of roots and of the heap that are swapped out; the scans do
+				 * not see pointers in these bytes */
 	uint64_t table_bytes;	/* memory of the tables, in the scan that has the most */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	/* usable size of the blocks that why_choice.size chooses; 0: there are none */
 	uint64_t chosen_size;
-	uint64_t no_path; /* chosen blocks whose path is too long to be followed */
+	uint64_t no_path; /* how many chosen blocks have a path that is too long to be followed */
 };
 
 /* If more than this share of the heap's bytes could not be followed, nothing is called lost. */
@@ -114,7 +115,7 @@ struct why_sums {
  * and those that the allocator counts but the scan did not find. */
 uint64_t why_sums__unfollowed(const struct why_sums *sums);
 
-/* A block that was asked for, and how it is held. */
+/* A block that was asked for, and the path by which a root holds it. */
 struct why_path {
 	uint64_t addr, size;
 	struct path path;
@@ -122,7 +123,7 @@ struct why_path {
 
 /* What became of the block at an address that was asked for. */
 struct why_block {
-	uint64_t addr, size; /* of the block; WHY_MISSING: 0 */
+	uint64_t addr, size; /* address and usable size of the block; WHY_MISSING: 0 */
 	enum why_verdict verdict;
 };
 
@@ -137,12 +138,13 @@ struct why {
 	size_t threads_running;
 	bool registers; /* the registers of threads were known */
 
-	struct leak_group *groups; /* by bytes, descending */
+	struct leak_group *groups; /* in descending order of bytes */
 	size_t n_groups;
-	struct why_path *paths; /* of some of the held blocks that were asked for */
+	struct why_path *paths; /* paths to some of the blocks that were asked for and are held */
 	size_t n_paths;
-	/* C++ classes of the blocks on the paths. A step (heap/paths.h) belongs to the class whose
-	 * `vtable` equals the step's `word`. The counts of struct census_type are not set. */
+	/* C++ classes of the blocks on the paths. If a class's `vtable` equals the `word` of a step
+	 * (heap/paths.h), the blocks of the step are of this class. The counts of struct
+	 * census_type are not set. */
 	struct census_type *types;
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */

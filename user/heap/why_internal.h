@@ -28,7 +28,7 @@ struct why_work {
 	/* stale words that the previous recheck has seen; NULL: there was no recheck */
 	const struct stale_words *stale;
 	bool stopped; /* the process is stopped */
-	bool paths;   /* verdicts on the choice, and paths, are wanted; not in a recheck */
+	bool paths;   /* verdicts on the chosen blocks, and paths, are wanted; never in a recheck */
 	bool leaks;   /* leaks are wanted */
 };
 

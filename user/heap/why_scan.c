@@ -16,7 +16,7 @@
 
 /* The blocks that are asked for. */
 struct chosen {
-	uint32_t *numbers; /* ascending, each once */
+	uint32_t *numbers; /* numbers of the blocks, ascending, each once */
 	size_t n;
 };
 
@@ -136,7 +136,7 @@ static int choose(struct scanned *s)
 	const struct numbers *numbers = &s->reach.numbers;
 	struct choosing choosing = {.s = s, .fn = note_size};
 	size_t kept = 0;
-	/* a block may be chosen by its size and also by its class */
+	/* a block may be chosen twice: by its size, and by its class */
 	size_t room = ((choice->size != 0) + (choice->n_vtables != 0)) * (size_t)numbers->n;
 
 	s->chosen.numbers = calloc(room + choice->n_addrs + 1, sizeof(*s->chosen.numbers));
@@ -206,7 +206,8 @@ static int judge(struct scanned *s)
 {
 	struct {
 		uint64_t hops, paths;
-	} left[2]; /* what is left for FAR_PATHS paths ([0]) and for the others ([1]) */
+	} left[2]; /* hops that are left for the FAR_PATHS long paths ([0]) and for the other paths
+		    * ([1]) */
 	uint64_t n_held = 0, held = 0, n = 0, wanted, every;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
@@ -237,9 +238,9 @@ static int judge(struct scanned *s)
 			continue;
 		if (!evenly__chosen(held++, WHY_MAX_PATHS, n_held))
 			continue;
-		/* A path may use only its share of hops. Otherwise no hops might be left for later
-		 * paths. FAR_PATHS of the paths get a large share, to find the holder of a long
-		 * list, too. */
+		/* A path may use only its share of hops, so that hops are left for later paths.
+		 * FAR_PATHS of the paths get a large share. With this share, the holder of a long
+		 * list is found, too. */
 		near = n++ % every != 0;
 		share = left[near].hops / left[near].paths--;
 		left[near].hops -= share;

@@ -16,7 +16,7 @@ struct window {
 	uint64_t *words;
 	uint64_t start, end;	     /* addresses of the words that were loaded last */
 	uint64_t run_start, run_end; /* the run of resident memory that holds them (image__run()) */
-	uint64_t unread_bytes; /* of all loads: bytes of resident pages that could not be read */
+	uint64_t unread_bytes; /* in all loads: bytes of resident pages that could not be read */
 };
 
 int window__init(struct window *window); /* 0 or -ENOMEM */
