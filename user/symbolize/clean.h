@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The longest name that is kept, in bytes; longer ones are cut. Names of C++ templates do reach a
- * few thousand. */
+/* The most bytes of a name; a longer name is cut. Real names of C++ templates have up to a few
+ * thousand bytes. */
 #define NAME_MAX_BYTES 4096
 
 /* Returns the length of the UTF-8 sequence at s if it is valid and printable, else 0. s ends with a

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libiberty demangles the names. The names come from the target, so there are three dangers: deep
- * recursion, output that doubles with every few characters of input (substitutions and back
- * references), and work without output that doubles in the same way. Against recursion, libiberty's
- * own limit stays on.
+/* libiberty demangles the names. The names come from the target, so there are three dangers. The
+ * first is deep recursion. The second is output that doubles with every few characters of input
+ * (substitutions and back references). The third is work that doubles in the same way, but makes no
+ * output. Against recursion, libiberty's own limit stays on.
  *
  * Against large output, a callback takes the output, and leaves libiberty by longjmp as soon as the
  * output is longer than NAME_MAX_BYTES. With a callback, both demanglers keep their memory on the
@@ -13,9 +13,9 @@
  *
  * Against work without output, the signal of a timer leaves libiberty by longjmp. The demanglers
  * may be interrupted: apart from punycode, they allocate no memory, take no lock and change no
- * static data. A Rust name has a timer only if its binders may be long: no other work of that
- * demangler grows beyond one pass over the name for each piece of output. A Rust name that may have
- * both long binders and punycode is not demangled. */
+ * static data. For a Rust name, a timer is set only if the name's binders may be long. All other
+ * work of Rust's demangler is at most one pass over the name for each piece of output. A Rust name
+ * that may have both long binders and punycode is not demangled. */
 #include "symbolize/symtab.h"
 
 #include <ctype.h>
@@ -31,7 +31,7 @@
 #include "symbolize/clean.h"
 
 #define NAME_US	      20000 /* CPU time for one name; long real names take less than 1000 */
-#define MAX_LIFETIMES 1000  /* of all binders of a Rust name; real names have a handful */
+#define MAX_LIFETIMES 1000  /* limit for all binders of a Rust name; real names have a handful */
 /* A name that takes longer than FREE_NS is slow. Slow names may take SLOW_NS of CPU time at once,
  * and one part in SLOW_SHARE of the time in the long run. */
 #define FREE_NS	   100000
@@ -45,14 +45,14 @@ struct output {
 	jmp_buf leave;
 };
 
-enum { FULL = 1, LATE }; /* why libiberty was left */
+enum { FULL = 1, LATE }; /* why the callback or the signal has left libiberty */
 
 /* Where the timer's signal goes; NULL: no name is being demangled in this thread. */
 static _Thread_local jmp_buf *volatile on_late;
 
 static struct {
 	int64_t left_ns;
-	uint64_t now_ns; /* when left_ns was true; 0: never */
+	uint64_t now_ns; /* the time when left_ns was right; 0: left_ns was not set yet */
 } allowance;
 
 /* Does this piece of output come from punycode? In a Rust name, no other piece contains non-ASCII
@@ -70,7 +70,7 @@ static void take(const char *part, size_t len, void *opaque)
 	struct output *out = opaque;
 	size_t room = NAME_MAX_BYTES - out->len;
 
-	if (!len) /* part may be NULL in this case */
+	if (!len) /* if the length is 0, part may be NULL */
 		return;
 	memcpy(out->text + out->len, part, len < room ? len : room);
 	if (len > room) {
@@ -91,7 +91,7 @@ static void leave_late(int signal)
 
 static void set_timer(suseconds_t us)
 {
-	/* It goes off again and again, in case another thread gets the first signal. */
+	/* The timer goes off again and again, because another thread may get the first signal. */
 	struct itimerval timer = {{.tv_usec = us}, {.tv_usec = us}};
 
 	setitimer(ITIMER_VIRTUAL, &timer, NULL);
@@ -193,7 +193,7 @@ static bool run_right(const char *name, struct output *out)
 	return name[1] == 'Z' && run(cplus_demangle_v3_callback, name, true, out);
 }
 
-/* Demangles the name, if slow names have left time for it. */
+/* Demangles the name, unless slow names have used up their time. */
 static bool run_if_allowed(const char *name, struct output *out)
 {
 	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC), start_ns, took_ns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* There are two processes. The child runs libdw (dwarf_child.h). The parent, in this file, looks at
- * section names and reads the child's stream, both within bounds. */
+/* There are two processes. The child runs libdw (dwarf_child.h). The parent, in this file, reads
+ * section names and the child's stream, and checks all bounds. */
 #include "symbolize/dwarf.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define MAX_ADDRESSES	 (1u << 24)   /* most addresses per call */
 #define MAX_STREAM_BYTES (256u << 20) /* most bytes from the child */
-/* at most so many bytes per address, on average; addresses in clang take 1 KiB */
+/* the stream has at most so many bytes per address, on average; addresses in clang take 1 KiB */
 #define ADDRESS_BYTES (16u << 10)
 
 struct dwarf_test_hooks dwarf__test_hooks;

@@ -11,16 +11,17 @@
 
 #include "sandbox/stream.h"
 
-/* at most so many frames per address; if there are more, the outermost inlined ones are left out */
+/* an address has at most so many frames; if there are more, the outermost inlined functions are
+ * left out */
 #define DWARF_MAX_FRAMES 64
 
 /* The strings are at most NAME_MAX_BYTES long (longer ones are cut), printable UTF-8, owned. */
 struct dwarf_frame {
-	char *function; /* the linker's (mangled) name where DWARF has one, else DW_AT_name, which
-			 * is unqualified; NULL: unknown */
-	char *file;	/* the name that the compiler got; if it is relative, the compilation's
-		     * directory is put in front; NULL: unknown */
-	uint32_t line;	/* in file; 0: unknown */
+	char *function; /* the linker's (mangled) name if DWARF has one, else DW_AT_name, the bare
+			 * name without namespace or class; NULL: unknown */
+	char *file;	/* the file's name as the compiler got it; if it is relative, the directory
+		     * of the compilation stands in front of it; NULL: unknown */
+	uint32_t line;	/* number of the line in `file`; 0: unknown */
 };
 
 /* Innermost first: frames[0] is the address itself, frames[i] is the place where frames[i - 1] was
@@ -55,7 +56,7 @@ void dwarf_frames__free(struct dwarf_frames *frames, size_t n);
 /* For tests. in_child is called in the sealed child before it reads anything. */
 extern struct dwarf_test_hooks {
 	void (*in_child)(void);
-	const char *debug_root; /* instead of /usr/lib/debug */
+	const char *debug_root; /* the directory to search instead of /usr/lib/debug */
 } dwarf__test_hooks;
 
 #endif

@@ -30,11 +30,12 @@
  * once. */
 struct unit {
 	Dwarf_Die die;
-	const char *directory;	/* or NULL */
-	Dwarf_Files *files;	/* or NULL */
+	const char *directory;	/* the directory of the compilation, or NULL */
+	Dwarf_Files *files;	/* the unit's table of files, or NULL */
 	const uint64_t *vaddrs; /* the addresses in this unit, ascending */
-	const uint32_t *at;	/* their indexes among all addresses */
-	uint32_t *scope;	/* for each address its innermost known scope, or NONE */
+	const uint32_t *at;	/* index of each of these addresses among all addresses */
+	uint32_t *scope;	/* for each of these addresses, the index of its innermost known
+				 * scope, or NONE */
 	size_t n;
 	struct scope {
 		Dwarf_Die die;
@@ -61,7 +62,7 @@ static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
  * and `base` that it returned at the last call. */
 struct ranges {
 	ptrdiff_t off;
-	Dwarf_Addr base; /* the ranges are relative to it */
+	Dwarf_Addr base; /* the ranges are relative to this address */
 	uint64_t start, end;
 };
 
@@ -152,7 +153,7 @@ static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 	return scope;
 }
 
-/* May a block hold addresses of the scope? Yes for a block without ranges of its own. */
+/* May a block hold addresses of the scope? A block without ranges of its own may. */
 static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scope)
 {
 	struct ranges range = {0};
@@ -168,8 +169,8 @@ static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scop
 }
 
 /* Walks the children of the DIE `parent`, which lies in `scope` (NONE: in no function). everywhere:
- * also descends into functions that hold no address, because a function nested in them may hold
- * one. */
+ * also descends into functions that hold no address. A function nested in such a function may hold
+ * an address. */
 static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool everywhere, int depth)
 {
 	Dwarf_Die die;
@@ -345,7 +346,8 @@ static void resolve_unit(FILE *out, struct unit *unit)
 		walk(unit, &unit->die, NONE, true, 0);
 	for (size_t i = 0; i < unit->n; i++)
 		send_address(out, unit, i);
-	if (fflush(out)) /* the parent then has the answers, even if this process is killed */
+	if (fflush(out)) /* after this flush, the parent has the answers even if this process is
+			  * killed */
 		_exit(CHILD_FAILED);
 }
 

@@ -33,7 +33,7 @@ struct dwarf_wire_frame {
 struct dwarf_child {
 	const uint64_t *vaddrs; /* n of them, as in dwarf__resolve() */
 	size_t n;
-	const char *debug_root; /* instead of /usr/lib/debug; or NULL */
+	const char *debug_root; /* the directory to search instead of /usr/lib/debug; NULL: none */
 };
 
 /* Callbacks for struct child_task; ctx is a struct dwarf_child. */

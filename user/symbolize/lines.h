@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A cache of what one binary's DWARF says, so that each address is asked about only once. A program
- * that is run a thousand times has the same functions inlined each time, and each question costs a
+/* A cache of what one binary's DWARF says, so that DWARF is read only once for each address. A
+ * program may be run a thousand times with the same addresses, and each reading of DWARF needs a
  * child process. */
 #ifndef MEMTRACE_SYMBOLIZE_LINES_H
 #define MEMTRACE_SYMBOLIZE_LINES_H
@@ -11,12 +11,12 @@
 
 #include "symbolize/dwarf.h"
 
-/* All zeros: nothing was asked yet. */
+/* All zeros: DWARF was not asked yet. */
 struct lines {
 	uint64_t *vaddrs;	     /* ascending */
 	struct dwarf_frames *frames; /* one per address; owned */
 	size_t n;
-	size_t bytes; /* memory of all this */
+	size_t bytes; /* bytes of memory of all answers */
 };
 
 /* Returns the answer for an address. It may be empty: then its `n` is 0. NULL: DWARF was not asked

@@ -2,7 +2,7 @@
 /* The file's lines are painted onto the address space, from the last line to the first. Each line
  * is painted only where nothing is painted yet. The sorted starts and ends of all lines cut the
  * addresses into stretches. Once a stretch is painted, it is skipped in one step (disjoint sets
- * with path halving). So painting is never more work than sorting the lines, however they
+ * with path halving). So painting takes no more time than sorting the lines, even if many lines
  * overlap. */
 #include "symbolize/perf_map.h"
 
@@ -27,14 +27,15 @@ struct entry {
 	uint64_t start, end;
 	const char *source; /* the name in the text, not ended by a NUL */
 	size_t source_len;
-	const char *name; /* the copy of the name; NULL until it is known to be needed */
+	const char *name; /* the copy of the name; NULL: no range has needed it so far */
 };
 
 /* The stretch of addresses from `addr` up to the next edge's `addr`. */
 struct edge {
 	uint64_t addr;
 	uint32_t owner; /* an index in `entries`, or NOBODY */
-	uint32_t next;	/* the first unpainted edge from here on, or an edge on the way to it */
+	uint32_t next;	/* index of the first unpainted edge from this one on, or of an edge on the
+			 * way to that edge */
 };
 
 struct range {
@@ -305,7 +306,8 @@ int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
 	if (n < 0)
 		return (int)n;
 	len = (size_t)n;
-	if (too_large) { /* the incomplete last line counts as part of the skipped rest */
+	if (too_large) { /* the incomplete last line belongs to the rest, which counts as one
+			  * skipped line */
 		const char *newline = memrchr(text, '\n', len);
 
 		len = newline ? (size_t)(newline - text) + 1 : 0;

@@ -16,9 +16,9 @@ struct perf_map; /* opaque */
 /* Parses len bytes of such a file. The text need not end with a NUL, and is not needed after the
  * call. A JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h)
  * and cut at NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. A line
- * is not used if it has another form, no name, or an empty or wrapped range. After 2 Mi used lines,
- * no further line is used (no real JIT writes so many). A last line without a newline is not used,
- * because its name may be only half written. 0 or -ENOMEM. */
+ * is not used if it has another form, no name, or an empty or wrapped range. At most 2 Mi lines are
+ * used (no real JIT writes so many). A last line without a newline is not used, because its name
+ * may be only half written. 0 or -ENOMEM. */
 int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped);
 
 /* Like perf_map__parse(), for the file behind fd. Reads at most 64 MiB from the file's start,

@@ -21,12 +21,12 @@
 #define DWARF_PATIENCE_S 20
 #define NAMES_PATIENCE_S 20  /* seconds per file; chromium takes some 5 */
 #define FAILING_S	 120 /* seconds for all symbol tables that cannot be read */
-/* seconds per file when FAILING_S is used up; nearly all sound files need less */
+/* seconds per file after FAILING_S is used up; nearly all sound files need less */
 #define HASTE_S 1
 
 /* What is known of a binary's names. */
 struct names {
-	struct symtab *symtab; /* NULL while it is not in memory */
+	struct symtab *symtab; /* NULL: the table is not in memory */
 	/* why reading the symbols failed; UNRESOLVED_NAMED: it did not */
 	enum unresolved_reason reason;
 	bool passes;   /* the failure may be temporary: try again next time */
@@ -39,8 +39,8 @@ struct symbolizer {
 	const struct binaries *binaries;
 	struct names *names; /* indexed by binary */
 	size_t n_names;
-	uint64_t bytes; /* of the tables in memory */
-	uint64_t clock; /* ticks at each use of a table */
+	uint64_t bytes; /* bytes of the tables in memory */
+	uint64_t clock; /* advances by 1 at each use of a table */
 	double lines_left_s;
 	double failing_left_s;
 };
@@ -160,7 +160,7 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 		return err;
 	if (err) {
 		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
-		/* a lack of processes or descriptors says nothing about the file */
+		/* if processes or descriptors run out, this says nothing about the file */
 		names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 		return 0;
 	}

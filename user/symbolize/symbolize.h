@@ -16,7 +16,8 @@
 #define LINES_DEFAULT_S	      120
 
 struct symbolize_options {
-	bool raw_names; /* linker's names: C++ and Rust are not demangled */
+	bool raw_names; /* names stay as the linker has them: those of C++ and Rust are not
+			 * demangled */
 	bool no_lines;	/* leave inlined functions, files and lines out */
 	/* time limit for reading inlined functions, files and lines of all ELF files together; 0:
 	 * LINES_DEFAULT_S */
@@ -27,8 +28,8 @@ struct symbolize_options {
 			     * The table in use stays, however large */
 };
 
-/* Names frames that are not addresses of code. fn returns 0, with ret->name NULL if the name is not
- * known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the strings in *ret. */
+/* Names frames that are not addresses of code. fn returns 0, and ret->name is NULL if the name is
+ * not known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the strings in *ret. */
 struct frame_namer {
 	int (*fn)(void *ctx, uint64_t addr, struct profile_frame *ret);
 	void *ctx;
@@ -48,11 +49,11 @@ void symbolizer__free(struct symbolizer *symbolizer);
 void symbolizer__forget(struct symbolizer *symbolizer, size_t index);
 
 /* Fills in the frames and the reason of every location, and the build_id of the locations'
- * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
- * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
- * the count "debug_info_failed" to the profile's losses. This is the number of files whose debug
- * information could not be read, for example because it was broken or took too long. Inlined
- * functions of these files may be missing. 0 or -ENOMEM. */
+ * mappings. Reads only files that are in binaries and that a location needs. jit: names by the
+ * process itself, for code that is in no file; or NULL. namer: names the frames of an interpreter,
+ * or NULL. Adds the count "debug_info_failed" to the profile's losses. This is the number of files
+ * whose debug information could not be read, for example because it was broken or took too long.
+ * Inlined functions of these files may be missing. 0 or -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

@@ -19,7 +19,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-/* names that are checked between two calls of `waiting`; checking them takes some ms */
+/* how many names are checked between two calls of `waiting`; this takes some ms */
 #define WAITING_NAMES 100000
 
 struct symtab_test_hooks symtab__test_hooks;
@@ -47,8 +47,8 @@ static struct symtab_wire limits(uint64_t file_bytes)
 	};
 }
 
-/* Checks that `names` ends with a NUL and that no name is too long. Makes each name printable; only
- * a lying child sends unprintable ones. */
+/* Checks that `names` ends with a NUL and that no name is too long. Makes each name printable,
+ * because a hostile child may send names that are not. */
 static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 {
 	char *end = tab->names + tab->names_bytes;
@@ -144,7 +144,8 @@ int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s
 	uint64_t bytes;
 	int err, end;
 
-	if (elf_headers__read(fd, "", &headers, NULL)) /* saves a useless fork */
+	if (elf_headers__read(fd, "", &headers, NULL)) /* without this check, a child would be
+							* forked for nothing */
 		return -ENOEXEC;
 	if (*debug_fd < 0) {
 		int found = debuginfod__open(fd);
@@ -162,7 +163,8 @@ int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s
 		return err;
 	err = receive(child__stream(child), bytes, waiting, &tab);
 	end = child__end(child);
-	if (!err || (err == -ECHILD && end)) /* the exit status may tell why the stream is short */
+	if (!err || (err == -ECHILD && end)) /* the child's exit status may tell why its stream is
+					      * too short */
 		err = end;
 	if (err)
 		return err == -ENODATA ? -ENOEXEC : err;

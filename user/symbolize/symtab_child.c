@@ -4,9 +4,10 @@
  * function.
  *
  * No claim of the file is used as a bound. The number of symbols is bounded by the size of the
- * files that hold them. The size of the names is bounded by the size of the string tables, because
- * names that share a tail in a string table share it here, too. libelf maps the files. If a file is
- * cut short meanwhile, SIGBUS ends this process, and the parent goes on without the file. */
+ * files that hold them. The size of the names is bounded by the size of the string tables: if names
+ * share a tail in a string table, the copies of these names share it, too. libelf maps the files.
+ * If a file is cut short meanwhile, SIGBUS ends this process, and the parent goes on without the
+ * file. */
 #include "symbolize/symtab_child.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@
 struct table {
 	Elf *elf;
 	Elf_Data *symbols;
-	/* for each symbol the index of its section, which counts if st_shndx is SHN_XINDEX; NULL:
-	 * there are none */
+	/* for each symbol the index of its section, which is used if the symbol's st_shndx is
+	 * SHN_XINDEX; NULL: the table has no such indexes */
 	Elf_Data *indexes;
 	Elf_Data *names;
 };
@@ -40,8 +41,8 @@ struct table {
 /* A symbol while it is collected. */
 struct raw {
 	uint64_t start;
-	uint64_t end;	/* 0: no size given */
-	uint64_t limit; /* end of its section or segment */
+	uint64_t end;	/* 0: the symbol has no size */
+	uint64_t limit; /* end of the symbol's section or segment */
 	/* the name in a string table: source_len bytes, up to the NUL, but at most
 	 * NAME_MAX_BYTES */
 	const char *source;

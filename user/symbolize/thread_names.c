@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Where a thread's thread-local memory is: on x86-64 below the thread pointer tp. The variables of
  * a file begin at tp minus an offset, which is the same for all threads. For the program, the
- * linker has computed the offset: the size of PT_TLS, rounded up so that the alignment holds
+ * linker has computed the offset. It is the size of PT_TLS, rounded up so that the alignment holds
  * (Drepper, "ELF Handling For Thread-Local Storage", variant II). For libraries, the dynamic linker
  * chooses the offset, and writes it to its struct link_map (l_tls_offset). glibc tells debuggers
  * where this member is, in a variable of three 32-bit numbers: bits, elements and offset
@@ -35,7 +35,8 @@
 /* The thread-local variables of a file. */
 struct module {
 	struct variables_file *file;
-	uint64_t below; /* thread pointer - address of the variables */
+	uint64_t below; /* the thread pointer minus the address of the thread's copy of these
+			 * variables */
 	struct elf_tls tls;
 };
 
@@ -51,12 +52,12 @@ struct thread_names {
 	const struct maps *maps;
 	const struct thread_state *threads;
 	size_t n;
-	const struct thread_state **by_tp; /* threads whose tp is known, ascending by tp */
+	const struct thread_state **by_tp; /* those threads whose tp is known, ascending by tp */
 	size_t n_by_tp;
 	struct variables *variables;
 	struct module *modules;
 	size_t n_modules;
-	bool has_modules;      /* the modules were searched for */
+	bool has_modules;      /* the search for modules was made */
 	struct stack **stacks; /* the stacks that were walked */
 	size_t n_stacks;
 	char *name; /* the last name that was returned */
@@ -308,7 +309,7 @@ static bool find_rule(void *ctx, uint64_t pc, uint32_t *ret)
 	return true;
 }
 
-/* Does the thread wait where it did when its state was read? */
+/* Does the thread still wait at the place where it waited when its state was read? */
 static bool waits(const struct thread_names *names, const struct thread_state *thread)
 {
 	struct thread_state now;

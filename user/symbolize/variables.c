@@ -12,9 +12,9 @@
 #include "proc/process.h"
 #include "symbolize/variables_internal.h"
 
-#define PATIENCE_S 20	      /* per file and kind of symbols */
+#define PATIENCE_S 20	      /* seconds for each file and each kind of symbols */
 #define MAX_FILES  64	      /* files that are read; variables of further files have no names */
-#define MAX_ROWS   (8u << 20) /* for unwinding, of all files together */
+#define MAX_ROWS   (8u << 20) /* rows for unwinding, in all files together */
 
 struct variables {
 	pid_t pid;
@@ -25,7 +25,7 @@ struct variables {
 	struct variables_file files[MAX_FILES];
 	size_t n_files;
 	size_t n_beyond; /* look-ups in files beyond the first MAX_FILES */
-	size_t n_rows;	 /* of all tables */
+	size_t n_rows;	 /* number of rows in all tables */
 	char *name;	 /* the last name that was returned */
 };
 

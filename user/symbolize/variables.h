@@ -16,10 +16,10 @@ struct variable {
 	/* demangled, for example "cache"; NULL: no symbol covers the address, or the file could not
 	 * be read */
 	const char *name; /* owned by struct variables; valid until the next call */
-	/* the address's offset in the variable; without a name: the address's vaddr or, if the file
-	 * could not be read, its offset in the file */
+	/* with a name: the address's offset in the variable. Without a name: the address's vaddr
+	 * or, if the file could not be read, its offset in the file */
 	uint64_t off;
-	const char *path; /* of the file; the maps own it */
+	const char *path; /* path of the file; owned by `maps` */
 };
 
 /* The caller keeps maps, which must outlive ret and be those of pid. waiting: NULL for none. 0 or
@@ -29,7 +29,7 @@ int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiti
 void variables__free(struct variables *variables);
 
 /* Among the files that were needed so far, counts those that could not be read, and those whose
- * symbols could not be read, or not in time. Their variables and functions have no names. A file
+ * symbols could not be read in time or at all. Their variables and functions have no names. A file
  * that is no ELF file of this machine does not count. Only 64 files are read: each look-up in a
  * further file adds 1. */
 size_t variables__unread(const struct variables *variables);

@@ -14,10 +14,11 @@
 struct variables_file {
 	struct file_id id;
 	struct binary *binary; /* NULL: could not be read, or no ELF file of this machine */
-	const char *path;      /* the maps own it */
-	uint64_t bias;	       /* the address of a byte minus its vaddr */
+	const char *path;      /* owned by `maps` */
+	uint64_t bias;	       /* run-time address of each byte of the file, minus the byte's
+				* vaddr */
 	bool known;	       /* bias is known */
-	bool failed;	       /* the file, or symbols that were needed, could not be read */
+	bool failed;	       /* the file, or symbols of it that were needed, could not be read */
 	/* The tables that were needed so far. If reading a table was tried and failed, or was not
 	 * tried yet, the table is NULL. */
 	struct symtab *symtabs[SYMTAB_KINDS];
