@@ -39,7 +39,8 @@ static int check_type(pid_t pid, uint64_t addr, uint64_t size,
 		return -EAGAIN;
 	rc = memory__read(pid, python__word(type, TYPE_MEMBERS), members, sizeof(members));
 	if (rc)
-		return rc == -EFAULT ? -EAGAIN : rc; /* the pointer is not relocated yet */
+		return rc == -EFAULT ? -EAGAIN : rc; /* the loader has not relocated the pointer
+						      * yet */
 	while (n < MAX_MEMBERS && python__word(members, n * MEMBER_BYTES)) {
 		reads[n] = (struct memory_read){python__word(members, n * MEMBER_BYTES), names[n],
 						MEMBER_NAME - 1, false};

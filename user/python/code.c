@@ -9,7 +9,8 @@
 #include "proc/memory.h"
 #include "python/word.h"
 
-/* characters: a longer name or path is not read; a shorter one may be cut to PYTHON_NAME_BYTES */
+/* characters. A longer name or path is not read. If a shorter one has more than PYTHON_NAME_BYTES,
+ * it is cut */
 #define MAX_TEXT  4096
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
 /* a code object has at most so many bytes in front of its instructions */
@@ -97,7 +98,7 @@ static size_t head_of(const struct python_layout *layout)
 	return layout->instructions ? layout->instructions : layout->lines + sizeof(uint64_t);
 }
 
-/* Sets `identity`: words that differ between a code object and a later one at the same address. */
+/* Sets `identity` to words by which a code object differs from a later one at the same address. */
 static void identify(const struct python_layout *layout, const unsigned char *head,
 		     uint64_t identity[3])
 {
@@ -214,8 +215,9 @@ static int line_or_none(int64_t line)
 	return line < 0 || line > INT32_MAX ? 0 : (int)line;
 }
 
-/* The table has pairs of bytes: the distance to the next place in the code, and the signed change
- * of the line from this place to the next. Source: Objects/lnotab_notes.txt of CPython 3.9. */
+/* The table has pairs of bytes. The first byte is the distance to the next place in the code. The
+ * second is the signed change of the line from this place to the next. Source:
+ * Objects/lnotab_notes.txt of CPython 3.9. */
 static int line_by_steps(const struct python_code *code, uint64_t unit)
 {
 	int64_t line = code->first_line;
@@ -230,9 +232,9 @@ static int line_by_steps(const struct python_code *code, uint64_t unit)
 	return line_or_none(line);
 }
 
-/* The table has pairs of bytes: the length of a range of code, and the signed change of the line
- * from the preceding range to this one. A change of -128 means that this range has no line. Source:
- * Objects/lnotab_notes.txt of CPython 3.10. */
+/* The table has pairs of bytes. The first byte is the length of a range of code. The second is the
+ * signed change of the line from the preceding range to this one. A change of -128 means that this
+ * range has no line. Source: Objects/lnotab_notes.txt of CPython 3.10. */
 static int line_by_ranges(const struct python_code *code, uint64_t unit)
 {
 	int64_t line = code->first_line;

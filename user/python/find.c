@@ -11,8 +11,8 @@
 #include "elf/image.h"
 #include "proc/memory.h"
 
-/* _PyEval_EvalFrameDefault has 40 to 90 KB. Decoding more code would take too long: meanwhile the
- * tracer does not look after its probes. */
+/* _PyEval_EvalFrameDefault has 40 to 90 KB. Decoding more code would take too long, because the
+ * tracer cannot take care of its probes meanwhile. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
 #define BEHIND_TARGET  128 /* bytes of the cold part behind the highest branch target */
@@ -76,8 +76,10 @@ static bool may_be_python(const struct map_entry *entry)
 struct python_file {
 	bool is_python;
 	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type;
-	uint64_t version; /* Py_Version; 0: there is none, as before 3.11 */
-	/* for a version before 3.11; for others 0 and NULL: */
+	uint64_t version; /* the value of Py_Version; 0: the file has no such variable, as before
+			   * 3.11 */
+	/* the next two members are for versions before 3.11; for other versions they are 0 and
+	 * NULL */
 	uint64_t frame_type;
 	const struct python_layout *layout;
 	uint64_t shift; /* vaddr - file offset of the code */
@@ -85,7 +87,7 @@ struct python_file {
 
 struct python_files {
 	const struct binaries *binaries;
-	struct python_file **at; /* by binary->index; NULL: not read yet */
+	struct python_file **at; /* indexed by binary->index; NULL: the file was not read yet */
 	size_t n;
 };
 

@@ -42,8 +42,8 @@ static const struct python_layout layouts[] = {
 		.runtime_bytes = 672,
 		.frame_size = 360,
 		.code_size = 176,
-		/* f_lasti (96) is not declared: it lies between a declared field and the end of the
-		 * frame, whose size is known */
+		/* f_lasti (offset 96) is not declared. The check covers it all the same: it lies
+		 * between a declared field and the end of the frame, whose size is known */
 		.frame_members = {{"f_back", 24}, {"f_code", 32}, {"f_trace_opcodes", 85}},
 		.code_members = {{"co_code", 48},
 				 {"co_filename", 104},
@@ -86,7 +86,7 @@ static const struct python_layout layouts[] = {
 		.instruction = 56,
 		.last = 68, /* is_entry */
 		.last_value = 1,
-		/* the highest byte of stacktop; stacktop is -1 except while the frame calls
+		/* the highest byte of stacktop. stacktop is -1 unless the frame is calling
 		 * Python */
 		.depth = 67,
 		.frame_bytes = 72,

@@ -38,16 +38,18 @@ struct python_layout {
 	 * version is 3.11 or later. */
 	uint16_t runtime_bytes, frame_size, code_size;
 	struct python_member frame_members[PYTHON_MEMBERS], code_members[PYTHON_MEMBERS];
-	/* in _PyRuntime; current 0: the version has no such member */
+	/* offsets in _PyRuntime; current 0: the version has no such member */
 	uint16_t current, interpreter;
-	uint16_t threads; /* in PyInterpreterState */
-	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
+	uint16_t threads; /* offset in PyInterpreterState */
+	/* offsets in PyThreadState; cframe_frame: in _PyCFrame, if the thread's state points to
+	 * one */
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
-	/* in _PyInterpreterFrame, or in PyFrameObject. One native frame interprets several frames
-	 * of Python. last: a byte that has the value last_value in the last of these frames.
-	 * last_is_empty: this last frame belongs to no function. depth: a byte that is 0xff if the
-	 * frame has called native code, not Python; if `depth` itself is 0, `last` alone decides */
+	/* offsets in _PyInterpreterFrame, or in PyFrameObject. One native frame interprets several
+	 * frames of Python. last: offset of a byte, which has the value last_value in the last of
+	 * these frames. last_is_empty: this last frame belongs to no function. depth: offset of a
+	 * byte, which is 0xff if the frame has called native code, not Python. If the offset
+	 * `depth` is 0, `last` alone decides */
 	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
@@ -55,8 +57,9 @@ struct python_layout {
 	/* f_lasti of PyFrameObject, shifted right by index_shift, is the number of the
 	 * instruction */
 	uint8_t index_shift;
-	/* in PyCodeObject: the first instruction (instructions), or the pointer to the bytes object
-	 * that holds the instructions (code_bytes). The unused one of the two is 0 */
+	/* offsets in PyCodeObject: of the first instruction (instructions), or of the pointer to
+	 * the bytes object that holds the instructions (code_bytes). The member that is not used is
+	 * 0 */
 	uint16_t instructions, code_bytes;
 	uint16_t file, name, first_line, lines;
 	enum python_lines lines_kind;
@@ -98,8 +101,9 @@ void python_files__free(struct python_files *files);
 void python_files__forget(struct python_files *files, size_t index);
 
 /* Looks for CPython 3.9 to 3.13 in the process: in files whose names begin with python or
- * libpython. 0; -ENOENT: the process has no CPython of a known version; -EAGAIN: it has one before
- * 3.11, but the loader has not filled in the pointers of this CPython yet; other negative errno. */
+ * libpython. 0; -ENOENT: the process has no CPython of a known version; -EAGAIN: it has a CPython
+ * before 3.11, but the loader has not filled in the pointers of this CPython yet; other negative
+ * errno. */
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 		 struct python *ret);
 
@@ -112,13 +116,13 @@ struct python_code {
 	unsigned char *lines; /* co_linetable, or co_lnotab */
 	size_t n_lines;
 	enum python_lines lines_kind;
-	/* addresses of the object's name, of its table of lines, and of its instructions; from 3.11
-	 * on, the third word is the number of instructions instead */
+	/* The first two words are the addresses of the object's name and of its table of lines. The
+	 * third word is the address of its instructions or, from 3.11 on, their number */
 	uint64_t identity[3];
 };
 
-/* Reads the code object at addr. 0, and then the caller clears *ret; -ENOENT: the object is not a
- * code object, or is unreasonable; other negative errno. */
+/* Reads the code object at addr. 0: the caller must clear *ret later. -ENOENT: the object is not a
+ * code object, or its content makes no sense; other negative errno. */
 int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 		      struct python_code *ret);
 /* Is the object at addr still the one that was read? 1: yes; 0: no; -EFAULT: no memory is there;
