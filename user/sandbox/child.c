@@ -13,7 +13,7 @@
 #include "base/io.h"
 #include "sandbox/gentle.h"
 
-#define MEMORY_BYTES (4ull << 30) /* address space of a child, besides the size of the files */
+#define MEMORY_BYTES (4ull << 30) /* address space of a child, without the size of the files */
 #define MAX_CPU_S    86400.0
 #define KILLED_MS    2000 /* a killed child that has not ended after so many ms is left behind */
 
@@ -23,7 +23,7 @@ struct child {
 	struct stream *stream;
 };
 
-/* The most CPU time that the child may take, seconds. */
+/* Returns the limit of the child's CPU time, in seconds. */
 static double most_cpu_s(const struct child_task *task)
 {
 	return task->patience_s * (task->max_share > 0 ? task->max_share : 1);
@@ -44,7 +44,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
-	/* before the filter, because gentle__begin() makes calls that the sandbox forbids */
+	/* this comes before the filter, because gentle__begin() makes calls that the sandbox
+	 * forbids */
 	if (task->gentle_s > 0 || task->max_share > 0)
 		gentle__begin(task->gentle_s, task->max_share);
 	/* The files may be mapped whole, which costs no memory. So the limit of address space
@@ -102,8 +103,8 @@ static int reap(pid_t pid)
 	pid_t ended = 0;
 	int status = 0;
 
-	/* A child without errors closes the pipe only when it exits. After its exit, a signal does
-	 * not change its status. */
+	/* A child without errors closes the pipe only when it exits. So the kill that follows does
+	 * not change the status of such a child. */
 	kill(pid, SIGKILL);
 	for (int ms = 0; ms < KILLED_MS && !ended; ms++) {
 		ended = waitpid(pid, &status, WNOHANG);

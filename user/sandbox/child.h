@@ -19,7 +19,7 @@ enum child_exit { CHILD_DONE, CHILD_FAILED, CHILD_NO_DATA, CHILD_NO_SANDBOX };
 
 struct child_task {
 	int file_fd;  /* becomes CHILD_FILE_FD */
-	int other_fd; /* becomes CHILD_OTHER_FD; -1: none */
+	int other_fd; /* becomes CHILD_OTHER_FD; -1: there is no other file */
 
 	/* open_other and read run in the child. open_other runs before the child is sealed, as user
 	 * nobody if memtrace is root. It opens another file that the file behind file_fd names, and
@@ -31,15 +31,17 @@ struct child_task {
 	void *ctx;
 
 	double patience_s;		      /* time limit for the whole task */
-	const struct stream_waiting *waiting; /* called while the parent waits; NULL: none */
-	/* how long the child holds back if others need the CPU, and its largest share of a CPU
-	 * (gentle.h); both 0: it does not hold back */
+	const struct stream_waiting *waiting; /* called while the parent waits; NULL: nothing is
+					       * called */
+	/* how long the child holds back if others need the CPU, and the largest share of a CPU that
+	 * it may take (gentle.h). Both 0: the child does not hold back */
 	double gentle_s, max_share;
 	size_t max_bytes; /* the child may write at most so many bytes */
-	/* bytes of address space that the child may have, in addition to what fork copies and to
-	 * the size of the files; 0: 4 GiB */
+	/* bytes of address space that the child may have, in addition to the address space that
+	 * fork copies and to the size of the files; 0: 4 GiB */
 	uint64_t max_memory;
-	void (*in_child)(void); /* for tests, before read; NULL: nothing */
+	void (*in_child)(void); /* for tests: called in the child before `read`; NULL: nothing is
+				 * called */
 };
 
 struct child; /* opaque */

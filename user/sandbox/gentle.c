@@ -23,8 +23,8 @@ void gentle__init(struct gentle *gentle, uint64_t until_ns, double max_share,
 		.until_ns = until_ns, .max_share = max_share, .last = *now, .calm = GENTLE_CALM};
 }
 
-/* How long to sleep so that the child keeps its limit, ns. 0: there is no limit, or the sleep would
- * be too short to be made now. */
+/* Returns how many ns the child must sleep so that it takes no more than its share of a CPU. 0:
+ * there is no limit, or the sleep would be too short, and is made later. */
 static uint64_t limit_sleep(const struct gentle *gentle)
 {
 	double sleep_ns =
@@ -84,7 +84,7 @@ static struct gentle_times read_clocks(void)
 {
 	uint64_t wall_ns = clock__now_ns(CLOCK_MONOTONIC);
 
-	/* If the delay is not known, all time counts as waiting. */
+	/* If the run delay cannot be read, all time counts as waiting. */
 	return (struct gentle_times){.wall_ns = wall_ns,
 				     .cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID),
 				     .waited_ns = read_delay(wall_ns)};

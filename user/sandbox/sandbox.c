@@ -39,14 +39,14 @@
 #endif
 
 #define BEGIN_MS 1000 /* how long to wait until the child begins to close descriptors */
-/* how long to wait until the child has closed its descriptors; closing takes long if the parent
- * closed the same descriptors */
+/* how long to wait until the child has closed its descriptors. The child's close takes long if the
+ * parent has closed its own copy before */
 #define CLOSE_MS 10000
 #define LOOK_US	 200
 
-/* How far a child is in closing its descriptors. This is kept in memory shared with the child.
- * While a child has a copy of a probe's descriptor, the probe stays in place, even if the parent
- * closes its own. */
+/* How far a child is in closing its descriptors. This is kept in memory that the parent shares with
+ * the child. While a child has a copy of a probe's descriptor, the probe stays in place, even if
+ * the parent closes its own descriptor. */
 enum { FORKED, CLOSING, CLOSED, TOO_LATE };
 
 static atomic_int *progress; /* NULL in a process that sandbox__fork() has not forked */
@@ -61,9 +61,9 @@ static bool has_ended(pid_t pid)
 }
 
 /* Waits until the child is CLOSED or has ended, but at most CLOSE_MS. Returns false if the child
- * has not even begun to close its descriptors after BEGIN_MS. A child that is closing is not
- * killed: if it has the last copy of a probe's descriptor, a kill would leave the breakpoint in
- * place (capture/shield.c). */
+ * has not even begun to close its descriptors after BEGIN_MS. A child that is closing descriptors
+ * is not killed. It may have the last copy of a probe's descriptor, and then a kill would leave the
+ * breakpoint in place (capture/shield.c). */
 static bool wait_closed(pid_t pid)
 {
 	double began = clock__monotonic_s(), ms = 0;
@@ -90,7 +90,7 @@ pid_t sandbox__fork(void)
 	if (shared == MAP_FAILED)
 		return -1;
 	progress = shared;
-	/* memtrace does nothing else until the child has closed its copies */
+	/* memtrace does no other work until the child has closed its copies */
 	priority__lend();
 	pid = fork__blocked();
 	if (!pid)
@@ -121,8 +121,8 @@ static bool is_one_of(int fd, const int *fds, size_t n)
 /* Closes all descriptors from SANDBOX_FIRST_FD on, except fds[0..n) and those of files. All
  * descriptors that hold probes are among the closed ones. Closing a file may take for ever: FUSE
  * asks its server, and a network file system writes what is left to write. lseek() tells which
- * descriptors are files: it fails on all others, and does not ask the file system. False: there is
- * no /proc, or no descriptor left to read it. */
+ * descriptors are files. It fails on all other descriptors, and does not ask the file system.
+ * False: there is no /proc, or no descriptor left to read it. */
 static bool close_all_but_files(const int *fds, size_t n)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
@@ -245,8 +245,9 @@ static int leave(pid_t parent, const int *fds, size_t n, bool user)
 	err = give_up(user);
 	if (err)
 		return err;
-	/* This signal is set after the change of user, because that change would clear it. If the
-	 * parent has already exited, no signal comes, so the parent is checked, too. */
+	/* The change of user clears the request for a signal at the parent's death, so the request
+	 * is made after it. If the parent has already exited, no signal comes, so the child also
+	 * checks the parent. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
 	return getppid() == parent ? 0 : -ESRCH;
@@ -276,8 +277,9 @@ static int limit(int resource, rlim_t max)
 	return setrlimit(resource, &now) ? -errno : 0;
 }
 
-/* RLIMIT_DATA counts what the child writes to, RLIMIT_AS also the files that it maps. A file may be
- * a hole of many terabytes, so its size must not allow as much memory. */
+/* RLIMIT_DATA counts only memory that the child writes to. RLIMIT_AS also counts files that the
+ * child maps. A file may be a hole of many terabytes, so a large file must not raise the limit of
+ * memory. */
 static int limit_memory(uint64_t more_bytes, uint64_t mapped_bytes)
 {
 	_cleanup_fclose_ FILE *statm = NULL;
@@ -320,7 +322,8 @@ static int filter_calls(int out_fd)
 		LOAD(offsetof(struct seccomp_data, arch)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
 		RETURN(SECCOMP_RET_KILL_PROCESS),
-		/* numbers of x32 calls match none of those below */
+		/* the numbers of x32 calls are different, so none of the rules below matches
+		 * them */
 		LOAD(offsetof(struct seccomp_data, nr)),
 		ALLOW(SYS_read),
 		ALLOW(SYS_pread64),
@@ -329,7 +332,8 @@ static int filter_calls(int out_fd)
 		ALLOW(SYS_close),
 		ALLOW(SYS_fstat),
 		ALLOW_IF(SYS_newfstatat, 3, AT_EMPTY_PATH), /* glibc's fstat */
-		ALLOW_IF(SYS_fcntl, 1, F_GETFD),	    /* libelf: is it open? */
+		ALLOW_IF(SYS_fcntl, 1, F_GETFD),	    /* libelf checks if a descriptor is
+							     * open */
 		ALLOW(SYS_brk),
 		ALLOW_WITHOUT(SYS_mmap, 2, PROT_EXEC),
 		ALLOW_WITHOUT(SYS_mprotect, 2, PROT_EXEC),
@@ -339,7 +343,7 @@ static int filter_calls(int out_fd)
 		ALLOW(SYS_futex),
 		ALLOW(SYS_getrandom),
 		ALLOW(SYS_clock_gettime),
-		ALLOW(SYS_sysinfo), /* qsort: how much may I allocate? */
+		ALLOW(SYS_sysinfo), /* qsort asks how much memory there is */
 		ALLOW(SYS_sched_yield),
 		ALLOW(SYS_clock_nanosleep), /* gentle.h */
 		ALLOW(SYS_restart_syscall),

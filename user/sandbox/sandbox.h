@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A sandbox for a forked child. The child is about to run a library on data that may be hostile. So
- * it gives up, for good, all rights except to compute and to read the files that it was given.
+/* A sandbox for a forked child. The child will run a library on data that may be hostile. So it
+ * first gives up all rights for ever, except to compute and to read the files that it was given.
  *
  * There are two steps. Between them the child may open one more file, as the user nobody if
  * memtrace is root. */
@@ -18,8 +18,8 @@
 /* Like fork__blocked(), for a child that calls sandbox__leave(). Returns in the parent when the
  * child has closed its copies of all descriptors of probes. Otherwise a probe that the parent
  * closes would stay in place until the child closes its copy. A child that does not begin to close
- * them within a second, because it is stopped or gets no CPU, is killed. The result is then -1 with
- * ETIMEDOUT. The parent waits at most 10 s for a child that has begun to close them. */
+ * them within a second, because it is stopped or gets no CPU, is killed. In this case, returns -1
+ * with errno ETIMEDOUT. The parent waits at most 10 s for a child that has begun to close them. */
 pid_t sandbox__fork(void);
 
 /* First step. Descriptor fds[i] becomes SANDBOX_FIRST_FD + i, for 0 <= i < n. Descriptors 0 to 2

@@ -19,7 +19,7 @@ struct stream {
 	int fd;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	const struct stream_waiting *waiting;
-	size_t left;	/* bytes that may still come */
+	size_t left;	/* how many more bytes may come */
 	size_t at, end; /* the part of buf that is not read yet */
 	unsigned char buf[65536];
 };
