@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long to wait before a process that ended is started again. The wait is twice as long as the
- * last one, unless the process had lived long. */
+/* How long to wait before a process that ended is started again. Each wait is twice as long as the
+ * last one. But after a process that has lived long, the wait is the shortest one again. */
 #ifndef MEMTRACE_BASE_BACKOFF_H
 #define MEMTRACE_BASE_BACKOFF_H
 

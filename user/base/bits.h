@@ -30,7 +30,7 @@ static inline void bits__clear(uint64_t *bits, size_t i)
 }
 
 /* Returns how many bits of a word are set. x86-64 without extensions has no instruction for this,
- * and the compiler's function looks bytes up in a table. */
+ * and the compiler's own function is slower: it looks bytes up in a table. */
 static inline uint32_t bits__count(uint64_t word)
 {
 	word -= word >> 1 & 0x5555555555555555ULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scope cleanup: declare `_cleanup_free_ char *p = NULL;` and p is freed on every way out of the
- * scope; `return_ptr(p)` hands p to the caller instead. */
+/* Scope cleanup. If a variable is declared as `_cleanup_free_ char *p = NULL;`, p is freed when its
+ * scope ends. `return_ptr(p)` returns p to the caller, and does not free it. */
 #ifndef MEMTRACE_BASE_CLEANUP_H
 #define MEMTRACE_BASE_CLEANUP_H
 
@@ -29,7 +29,7 @@ static inline void cleanup_free(void *p)
 		free(*(void **)p);
 }
 
-/* Keeps errno, so that an error path can still report it. */
+/* Leaves errno unchanged, so that the code that handles an error can still report it. */
 static inline void cleanup_close(int *fd)
 {
 	int saved = errno;

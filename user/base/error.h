@@ -5,7 +5,7 @@
 #define MEMTRACE_BASE_ERROR_H
 
 struct error {
-	int code;	/* negative errno, 0 while there is no error */
+	int code;	/* negative errno; 0: there is no error */
 	char text[640]; /* one sentence without the program's name, full stop or newline */
 };
 

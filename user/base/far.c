@@ -29,29 +29,29 @@
 
 #define MAX_COPY (256 << 20)
 #define LOOK_MS	 2
-/* the longest time until mt-files begins the request: a busy machine may be slow */
+/* how long to wait until mt-files begins the request. A busy machine may be slow */
 #define START_MS   2000
 #define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
 #define SLOW_SHARE 0.25	   /* slow answers may take at most this share of the time */
-#define BURST_MS   5000	   /* up to this much unused time of SLOW_SHARE is saved for later */
-#define HURRIED_MS 200	   /* instead of BURST_MS while is_hurried */
+#define BURST_MS   5000	   /* up to this much unused time of SLOW_SHARE may be used later */
+#define HURRIED_MS 200	   /* replaces BURST_MS while is_hurried is true */
 
 struct request {
 	unsigned number;
-	int (*fn)(int fd, const void *in, void *out); /* the same address in mt-files, which is a
-						       * fork */
+	int (*fn)(int fd, const void *in, void *out); /* the address is also valid in mt-files,
+						       * because mt-files is a fork of memtrace */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
 };
 
 struct answer {
-	int rc;	     /* 0, FAR_NO_FD, negative errno */
+	int rc;	     /* what fn returned: 0, FAR_NO_FD or negative errno */
 	bool waited; /* fn has waited for something other than a CPU */
 	char out[FAR_MAX_BYTES];
 };
 
-/* The number of the request that mt-files began last, in shared memory. It tells a request that
- * still waits for a CPU from a request that waits for the file system. */
+/* The number of the request that mt-files began last, in shared memory. If a request has not begun,
+ * it still waits for a CPU. If it has begun, it waits for the file system. */
 static atomic_uint *begun;
 
 /* --- messages --- */

@@ -14,11 +14,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAR_MAX_LEFT 16 /* if this many processes are left behind, no more work is given out */
+#define FAR_MAX_LEFT 16 /* if this many processes are left behind, mt-files gets no more work */
 /* bytes of the largest request to mt-files, and of the largest answer */
 #define FAR_MAX_BYTES	65536
 #define FAR_PATIENCE_MS 2000
-/* instead of FAR_PATIENCE_MS while probes are in place; less than the keeper's patience */
+/* replaces FAR_PATIENCE_MS while probes are in place; shorter than the keeper's patience */
 #define FAR_HURRIED_MS 150
 
 #define FAR_NO_FD 0x7fffffff
@@ -28,17 +28,18 @@
  * success without a descriptor; or negative errno. */
 struct far_work {
 	int (*fn)(int fd, const void *in, void *out);
-	/* stands for a device, root or process; no more work with this key is given out while an
-	 * answer to earlier work with the key is missing */
+	/* stands for a device, a root or a process. While an answer to earlier work with this key
+	 * is missing, mt-files gets no more work with the key */
 	uint64_t key;
-	/* -1: none; then an answer that comes too late is given to the next equal request */
+	/* descriptor for fn; -1: none. Without a descriptor, an answer that comes too late is used
+	 * for the next equal request */
 	int fd;
 	const void *in;
 	size_t in_bytes;
 	void *out; /* written only when fn succeeds; out_bytes may be 0 */
 	size_t out_bytes;
-	bool never_late;      /* an answer that comes too late is of no use */
-	unsigned patience_ms; /* 0: as far__hurry() says */
+	bool never_late;      /* an answer that comes too late is not used for the next request */
+	unsigned patience_ms; /* how long far__do() waits; 0: as far__hurry() has set it */
 	uint64_t *given_up;   /* counts the files that are given up; NULL: far__given_up() counts
 			       * them */
 };

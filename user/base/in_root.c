@@ -26,8 +26,8 @@ struct sought {
 };
 
 /* Opens an O_PATH descriptor of the file `path`, of whatever kind. The kernel returns EAGAIN if
- * anything on the machine was renamed while it walked over a "..". Usually this is chance, but an
- * attacker can provoke it again and again. So there are at most MAX_TRIES tries. */
+ * anything on the machine was renamed while it walked over a "..". Usually this happens by chance,
+ * but an attacker can make it happen again and again. So there are at most MAX_TRIES tries. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
@@ -44,10 +44,10 @@ static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Opens the file first with O_PATH, which does not call the open method of a FIFO or device. If it
- * is a regular file, opens it for reading through the O_PATH descriptor, so nobody can put another
- * file in its place meanwhile. O_NONBLOCK is set because a lease would delay even the opening of a
- * regular file. */
+/* Opens the file first with O_PATH, which does not call the open method of a FIFO or device. If the
+ * file is a regular one, opens it for reading through the O_PATH descriptor. So nobody can put
+ * another file in its place between the two opens. O_NONBLOCK is set because a lease would delay
+ * even the opening of a regular file. */
 static int open_there(int root_fd, const struct sought *sought, struct stat *ret_stat)
 {
 	_cleanup_close_ int handle = find(root_fd, sought->path, sought->follow, 0);
@@ -100,7 +100,8 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 		close(fd);
 	if (statx(root_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root))
 		return -errno;
-	/* one key for each root; the highest bit sets it apart from the key of a device */
+	/* the key stands for the root. Its highest bit is set, because the key of a device never
+	 * has this bit */
 	work.key = 1ULL << 63 | ((uint64_t)root.stx_dev_minor << 40 ^ root.stx_ino);
 	memcpy(sought.path, path, len + 1);
 	fd = far__do(&work);

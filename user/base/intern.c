@@ -65,8 +65,8 @@ static int grow_slots(struct intern *intern)
 	return 0;
 }
 
-/* Makes room for a string of len bytes. The size of each allocation is a power of two, which
- * follows from how much of the allocation is used. So the size need not be stored. */
+/* Makes room for a string of len bytes. The size of each allocation is the smallest power of two,
+ * from 64 on, that holds the used bytes. So the size need not be stored. */
 static int grow_bytes(struct intern *intern, size_t len)
 {
 	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions that read again after a signal or a short read(2). */
+/* Functions that continue to read after a signal or a short read(2). */
 #ifndef MEMTRACE_BASE_IO_H
 #define MEMTRACE_BASE_IO_H
 

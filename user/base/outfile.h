@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A file that appears whole or not at all: it is written in the directory of its final name,
- * synced, then renamed. */
+/* A file that appears under its final name only when it is complete. It is written under a
+ * temporary name in the same directory, synced, then renamed. */
 #ifndef MEMTRACE_BASE_OUTFILE_H
 #define MEMTRACE_BASE_OUTFILE_H
 

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The part of path behind its last '/', or all of path if it has none. Points into path. */
+/* Returns the part of path behind its last '/', or all of path if there is no '/'. Points into
+ * path. */
 static inline const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');

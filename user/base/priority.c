@@ -48,7 +48,8 @@ bool priority__hurry(void)
 
 void priority__calm(void)
 {
-	/* Without CAP_SYS_NICE, which may be gone by now, SCHED_RESET_ON_FORK cannot be cleared. */
+	/* SCHED_RESET_ON_FORK cannot be cleared without CAP_SYS_NICE, and memtrace may have given
+	 * up this capability. */
 	if (hurried && !set_policy(SCHED_OTHER))
 		set_policy(SCHED_OTHER | SCHED_RESET_ON_FORK);
 	hurried = false;

@@ -18,9 +18,9 @@ void priority__restore(void);
  *
  * From priority__hurry() to priority__calm() memtrace has the lowest real-time priority, but its
  * children do not have it. Use this only for waiting and for work of a few milliseconds.
- * priority__hurry() changes nothing and returns false in three cases: memtrace lacks CAP_SYS_NICE;
- * real-time policies are forbidden; memtrace was started with a low priority or another policy.
- * Both functions may be called again and again. */
+ * In three cases, priority__hurry() changes nothing and returns false: memtrace lacks CAP_SYS_NICE;
+ * real-time policies are forbidden; memtrace was started with a low priority or with a special
+ * policy. Both functions may be called again and again. */
 bool priority__hurry(void);
 void priority__calm(void);
 /* A child that is started after priority__lend() and before priority__take_back() has the real-time

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random numbers of a seeded sequence, for sampling and delays. Whoever knows some of them can
- * compute the others: they protect nothing. */
+/* Random numbers of a seeded sequence, for sampling and delays. An attacker who knows some of the
+ * numbers can compute the others, so they protect nothing. */
 #ifndef MEMTRACE_BASE_RANDOM_H
 #define MEMTRACE_BASE_RANDOM_H
 

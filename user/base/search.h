@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Binary search, written once. */
+/* Binary search. */
 #ifndef MEMTRACE_BASE_SEARCH_H
 #define MEMTRACE_BASE_SEARCH_H
 

@@ -10,7 +10,8 @@ struct sink {
 	/* Takes all len bytes; 0 or negative errno. */
 	int (*write)(void *ctx, const void *data, size_t len);
 	void *ctx;
-	int error; /* the first failure, sticky: later writes do nothing and return it */
+	int error; /* the first failure, or 0. After a failure, writes do nothing and return this
+		    * error */
 };
 
 /* Write len bytes, a string, or a formatted text. 0, or the sink's error: that of write(), or
@@ -19,8 +20,8 @@ int sink__write(struct sink *sink, const void *data, size_t len);
 int sink__puts(struct sink *sink, const char *text);
 int sink__printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A sink that writes to a stdio stream, which stays the caller's. If the stream still buffers data,
- * an error shows only at the caller's fflush(). */
+/* A sink that writes to a stdio stream. The caller still owns the stream. If the stream still
+ * buffers data, an error shows only at the caller's fflush(). */
 struct sink sink__to_stream(FILE *stream);
 
 #endif

@@ -15,9 +15,9 @@ struct table {
 };
 
 /* A pointer to the slot (a uint32_t) of the element whose key has this hash. The slot holds the
- * element's index + 1. If there is no such element, the slot is a free one: a new element's index +
- * 1 belongs there. `equal` is an expression in i, a size_t: true if the element at index i has the
- * key. The table must have room. */
+ * element's index + 1. If there is no such element, the slot is free: the caller writes a new
+ * element's index + 1 there. `equal` is an expression in i, a size_t: true if the element at index
+ * i has the key. The table must have room. */
 #define TABLE_SLOT(of, hash, i, equal)                                                             \
 	({                                                                                         \
 		const struct table *table_ = (of);                                                 \

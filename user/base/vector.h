@@ -10,8 +10,8 @@
 #define VECTOR_RESERVE(array, room, n) vector__reserve(&(array), &(room), (n), sizeof(*(array)))
 
 /* Makes room for one more element behind the first n. The allocation doubles whenever n is a power
- * of two, so its size need not be stored. Elements of such an array may be removed, but the
- * allocation must not be shrunk. 0; -ENOMEM: nothing has changed. */
+ * of two, so its size need not be stored. The caller may remove elements of such an array, but must
+ * not make the allocation smaller. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_ADD_ROOM(array, n) vector__add_room(&(array), (n), sizeof(*(array)))
 
 /* The functions behind these macros. array: the address of the pointer, of any type. */
