@@ -20,7 +20,7 @@
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* no error explains growth above this many times the process's */
-#define GROWTH_PASSES 8	    /* most passes; another if a stack could not be lowered enough */
+#define GROWTH_PASSES 8	    /* passes at most; another one if a stack was lowered too little */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -94,8 +94,8 @@ static double normal_below(double z)
 	return erfc(-z / M_SQRT2) / 2;
 }
 
-/* Returns the density of x = log(A / G). A is the growth of anonymous memory, G that of all stacks
- * together (THE CLOCK'S FACTOR in balance.h). */
+/* Returns the density of x = log(A / G). A is the growth of anonymous memory, and G the growth of
+ * all stacks together (THE CLOCK'S FACTOR in balance.h). */
 static double growth_density(double x, double error, double hidden)
 {
 	double range = log(fmax(hidden, 1)),
@@ -266,8 +266,9 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 	ret->variance = windowed_strata__variance(strata, rest);
 }
 
-/* Returns how well the growth of all stacks explains that of anonymous memory, if the believed
- * evidence is wrong for the stacks in `which` (one bit each), and the other evidence is right. */
+/* Assumes that for the stacks in `which` (one bit each) the other evidence is right, not the
+ * believed evidence. Returns how well the growth of all stacks then explains the growth of
+ * anonymous memory. */
 static double weight_of_doubts(const void *ctx, unsigned which)
 {
 	const struct doubts *d = ctx;
@@ -507,7 +508,7 @@ static int allow_for_ends_by_wall(struct windowed_run run, struct windowed_stack
 	return rc;
 }
 
-/* Returns the growth, in blocks per second, of those stacks together whose blocks mostly stay. */
+/* Returns the growth, in blocks per second, of all stacks whose blocks mostly stay, added up. */
 static double staying_blocks(const struct windowed_result *results, size_t n)
 {
 	double sum = 0;
@@ -547,7 +548,7 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 		r->growth.low *= r->growth.low > 0 ? k : 1;
 		r->live_bytes *= k;
 		r->live_objects *= k;
-		/* the error reaches the live bytes from before they were lowered */
+		/* make the error so large that the interval still holds the old live bytes */
 		r->live_variance = fmax(r->live_variance * k * k, pow(r->live_bytes * rest, 2));
 		r->live_common *= k;
 	}

@@ -1,56 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes all stacks of a windowed run agree with what is known of the whole process.
  *
- * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h). If the
- * true net time of windows is 1/k of the measured one, what windows saw stands for k times as much.
- * log k is nearly normal, with mean 0 and standard deviation e. e combines struct
- * windowed_run.clock_error with the spread of windows' net times. The growth A of anonymous memory
- * is known without windows. So A tells more about k, by Bayes' rule over BALANCE_GRID values of k.
- * This step is taken only if the process's number of blocks surely grows. Let G(k) be the growth
- * that all stacks together have with the factor k. G(k) includes the allocator's overhead of each
+ * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h).
+ * Suppose that the true net time of windows is 1/k of the measured net time. Then what windows saw
+ * stands for k times as much. log k is nearly normal, with mean 0 and standard deviation e. e
+ * combines struct windowed_run.clock_error with the spread
+ * of windows' net times. The growth A of anonymous memory
+ * is known without windows. So A narrows k down: Bayes' rule is applied to BALANCE_GRID values of
+ * k. This is done only if the process's number of blocks surely grows. Let G(k) be the growth of
+ * all stacks together, computed with the factor k. G(k) includes the allocator's overhead of each
  * block. A should equal G(k), so log(A / G(k)) is nearly normal with mean 0. Its variance has two
  * parts: that of G, and ANON_ERROR^2 for the memory that allocators keep for themselves. There are
  * two other cases, each with a prior chance. BY_CLOCK: the growing memory follows the wall clock,
  * and log(A / G) may be anything from 0 down to -log(windowed_run.hidden). WALL CLOCK below
- * explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The k with the
- * largest weight is taken. The error that is left is the root mean square of the deviations from
- * this k, with the same weights.
+ * explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The model takes the k
+ * with the largest weight. The remaining error of k is the weighted root mean square of the
+ * deviations from the chosen k.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
- * to tell which of the two is right (struct survival.doubtful). The process's growth can tell, if
- * anonymous memory surely grows. If the process's memory grows by more than all other stacks
- * explain, the blocks of a stack in doubt have not ended: the program has only written to them. The
- * ONE_BY_ONE stacks whose doubts matter most are decided together. Each combination of decisions
- * gives one G, the growth of all stacks together. The combination's weight is the density of log(A
- * / G), as above. For each stack, contents and frees have the same prior chance to be right. If
- * Bayes' rule gives one of the two a chance of SETTLED or more, it is believed. Otherwise the doubt
- * remains, and intervals hold both answers.
+ * to tell which of the two is right (struct survival.doubtful). If anonymous memory surely grows,
+ * this growth can decide which is right. If the process's memory grows by more than all other
+ * stacks explain, the blocks of a stack in doubt have not ended: the program has only written to
+ * them. The ONE_BY_ONE stacks whose doubts matter most are decided together. Each combination of
+ * decisions gives one G, the growth of all stacks together. The weight of the combination is the
+ * density of log(A / G), as above. For each stack, contents and frees have the same prior chance to
+ * be right. If Bayes' rule gives one of the two a chance of SETTLED or more, the model believes it.
+ * Otherwise the doubt remains, and intervals hold both answers.
  *
  * RESIDENT. A block is small if it is no larger than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
  * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
- * memory that is resident or swapped out. This limit is often lower than that of the mappings, into
- * which all blocks fit. The reason is that with many threads an allocator maps much more than it
- * uses. 64 threads that hold 16 MB together map 556 MB, of which 20 MB are resident.
+ * memory that is resident or swapped out. The size of the heap's mappings is a limit, too, for
+ * blocks of all sizes. But with many threads an allocator maps much more than it uses, so the limit
+ * from resident memory is often lower. 64 threads that hold 16 MB together map 556 MB, of which 20
+ * MB are resident.
  *
  * WALL CLOCK. Windows do not slow events that follow the wall clock (a timer, clients that do not
  * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many of
  * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
- * seem to grow by more. Then memtrace assumes that all stacks follow the wall clock, as far as this
- * explains the difference. The growth of each stack is divided by the same factor. So are the live
- * bytes of stacks whose blocks stay. Stacks whose live memory is known from continuous stretches
- * (struct windowed_result.held) stay as they are. None of this is done if the stacks whose blocks
- * stay would add more blocks than the process gains. In that case their blocks replace older ones
- * (a table that turns over slowly).
+ * seem to grow by more than this. Then memtrace assumes that all stacks follow the wall clock, as
+ * far as this explains the difference. The growth of each stack is divided by the same factor. The
+ * live bytes of stacks whose blocks stay are divided by this factor, too. Stacks whose live memory
+ * is known from continuous stretches (struct windowed_result.held) stay as they are. There is one
+ * exception: the stacks whose blocks stay would add more blocks than the process gains. Then their
+ * blocks replace older ones (a table that turns over slowly), and no figure is divided.
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
- * number of blocks changes in windows as it does elsewhere. If blocks end by the wall clock, each
- * window loses blocks: a slowed process allocates fewer, but the same number of blocks end. The
- * counts of calls in windows show this loss for all blocks together; stacks are not needed. Do the
- * blocks of a stack end by the wall clock, or because of the process's own work? Each of the
+ * number of blocks changes in windows as it does between them. If blocks end by the wall clock,
+ * each window loses blocks: a slowed process allocates fewer, but the same number of blocks end.
+ * The counts of calls in windows show this loss for all blocks together; stacks are not needed. Do
+ * the blocks of a stack end by the wall clock, or because of the process's own work? Each of the
  * ONE_BY_ONE stacks that would lose most is judged by itself, and all other stacks are judged as
- * one. For each, the prior chance that its blocks end by the wall clock is BY_CLOCK. Let W be the
- * set of stacks whose blocks end by the wall clock. Let d_g be the number of blocks that the
+ * one. For each of these, the prior chance that its blocks end by the wall clock is BY_CLOCK. Let W
+ * be the set of stacks whose blocks end by the wall clock. Let d_g be the number of blocks that the
  * windows of group g lost, and e_ig the number that stack i would lose in these windows. Then
  *
  *	P(d | W) = product over g of Cauchy's density of (d_g - sum over i in W of e_ig).
@@ -76,17 +78,17 @@
  * The growth of all stacks together has a limit, too: the upper end of the interval of the
  * process's growth, plus ANON_ERROR times that growth. How much of the excess each stack loses
  * depends on its own error alone. No stack's growth is lowered below the lower end of its interval,
- * nor below 0. If the lower end of a stack's interval is above the upper end of the process's
- * interval, it is lowered to that end. The upper ends of stacks' intervals stay as they are,
- * because in a heap with free room stacks may grow while the process does not.
+ * nor below 0. The lower end of a stack's interval may be above the upper end of the process's
+ * interval. Then the lower end is moved down to this upper end. The upper ends of stacks' intervals
+ * stay as they are, because in a heap with free room stacks may grow while the process does not.
  *
- * WHAT SURELY GROWS makes the process grow, too. If a program frees its memory all at once, every
- * few seconds, it can happen that neither windows nor their counts of calls show this. So if the
- * survival of blocks is known from frees, no growth is sure unless anonymous memory surely grows.
- * If survival is known from contents, anonymous memory or the process's number of blocks must
- * surely grow. And no stack surely grows by much more than anonymous memory. If a stack seems to
- * grow by so much, its blocks may be gone, or may have replaced blocks from before the run. So the
- * error of its live bytes is made as large as the live bytes themselves. */
+ * WHAT SURELY GROWS makes the process grow, too. Some programs free all their memory at once, every
+ * few seconds. Windows and their counts of calls may miss these frees. So if the survival of blocks
+ * is known from frees, growth is sure only if anonymous memory surely grows. If survival is known
+ * from contents, anonymous memory or the process's number of blocks must surely grow. And no stack
+ * surely grows by much more than anonymous memory. If a stack seems to grow by more, its blocks may
+ * be gone, or may have replaced blocks from before the run. So the error of its live bytes is made
+ * as large as the live bytes themselves. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 
@@ -101,9 +103,9 @@
 double balance__footprint(double size, double header);
 
 /* Estimates n stacks by the method above. run: gets the estimated scale and clock_error. anon:
- * growth of the process's anonymous memory per wall second, less that of regions that no allocator
- * mapped; NaN: not known. stacks: a NULL pointer is skipped, and its result is 0. If a doubt is
- * settled, the stack's member `believed` is set. 0 or -ENOMEM. */
+ * growth of the process's anonymous memory per wall second, less the growth of regions that no
+ * allocator mapped; NaN: not known. stacks: a NULL pointer is skipped, and its result is 0. If a
+ * stack's doubt is decided, the stack's member `believed` is set. 0 or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
 		      const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to user/profile: tables that make the building of a profile take linear time. They live
- * from the first profile__add_* to profile__sort(), which folds them into the sites. */
+/* Private to user/profile: look-up tables with which a profile is built in linear time. The first
+ * call of a profile__add_* function makes them. profile__sort() moves their contents into the
+ * sites. */
 #ifndef MEMTRACE_PROFILE_BUILD_H
 #define MEMTRACE_PROFILE_BUILD_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Does a profile agree with itself, and with what is known of its process? Each output that shows a
- * profile's figures asks here, and prints the answer: a table that contradicts itself is worse than
- * none.
+ * profile's figures calls profile__contradictions() and prints the result: a table that contradicts
+ * itself is worse than none.
  *
- * Only memtrace's own profiles are checked: other tools' files state no facts. A finding is sure
- * when only an error in the figures explains it: an error of memtrace's, or one that came from
- * merging files. For the other findings encode/contradictions.c tells what else may explain them.
- * The first four rules are never sure. The others are always sure, unless their text says
- * otherwise.
+ * Only memtrace's own profiles are checked: other tools' files state no facts. A finding is sure if
+ * only an error in the figures explains it. The error is memtrace's, or came from merging files.
+ * For the other findings encode/contradictions.c tells what else may explain them.
+ * The first four rules are never sure. The others are always sure, except where their text says
+ * something else.
  *
  * Each rule below compares a figure of the profile with a fact. If the rule says that the figure
  * must be above the fact, this is the condition for a finding. Facts are not read at one moment:
@@ -30,25 +30,25 @@
  *	probes were out for a time. No figure has what was allocated or freed in this time. Not for
  *	windows: their figures are estimates for all times.
  *  live_above_allocated. Figure: live bytes. Fact: allocated bytes less freed bytes. The figure
- *	must be above the fact by more than one per cent of the allocated bytes, plus the bytes by
- *	which the freed bytes change in one second (or one per cent of the freed bytes, if this is
- *	more). Sure if the figure is above the allocated bytes by more than one per cent. In windows
- *	both are estimates, so the interval's low end takes the place of the figure, and the finding
- *	is never sure.
+ *	must be above the fact by more than the sum of two amounts. One is one per cent of the
+ *	allocated bytes. The other is the change of the freed bytes in one second (or one per cent
+ *	of the freed bytes, if this is more). Sure if the figure is above the allocated bytes by
+ *	more than one per cent. In windows both are estimates, so the interval's low end takes the
+ *	place of the figure, and the finding is never sure.
  *  live_above_mapped. Figure: live bytes. Fact: heap_mapped_bytes. The figure must be above the
  *	fact by more than one per cent. Sure if the interval's low end is also above it by so much:
  *	live memory is mapped, even if it was never touched.
  *  live_above_resident. Figure: live bytes. Fact: how much of the heap's mappings is resident or
  *	swapped out, if that was measured (struct resident). The figure must be above the fact. If
- *	it was not measured, the fact is the whole resident set. In that case the interval's low end
- *	must clearly be above the fact, and the process must not have ended. Never sure: blocks need
+ *	this was not measured, the fact is the whole resident set. Then the interval's low end must
+ *	clearly be above the fact, and the process must not have ended. Never sure: blocks need
  *	not be touched.
  *  growth_above_process. Figure: bytes per second by which all stacks together grow, at the
  *	interval's low end. Fact: the growth of the process's anonymous memory less that of its
  *	regions. The figure must clearly be above the fact plus a reserve. The reserve is 128 KiB
- *	for each thread and 128 KiB more, divided by the length of the run, because an allocator may
- *	have had this much in reserve. Never sure: blocks may take the place of freed ones, or may
- *	not be touched.
+ *	for each thread and 128 KiB more, divided by the length of the run. The reason is that an
+ *	allocator may have had this much free memory at the start. Never sure: blocks may take the
+ *	place of freed ones, or may not be touched.
  *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
  *	the profile states for all stacks together. It is a finding if they differ by more than one
  *	per cent of the sum of absolute values. Not if samples were dropped.

@@ -154,7 +154,7 @@ int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *
 		}
 	}
 	if (cut) {
-		/* Otherwise frames that were cut off would be looked up and counted as
+		/* Without this call, frames that were cut off would be looked up and counted as
 		 * unresolved. */
 		err = profile__drop_unused_locations(profile);
 		if (!err)

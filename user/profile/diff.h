@@ -16,12 +16,13 @@
  * such a block stands for. If so much had been live, a sample of it would have been seen in 97.5 %
  * of all cases.
  *
- * Two snapshots of one run are not independent. A block that is live in both was sampled once and
- * weighs the same in both, so it adds nothing to the error of the difference. To treat the
- * snapshots as independent is safe, but finds less: a stack with eleven samples that leaks eleven
- * more would not be found. Let B be the blocks that were born between the snapshots and are still
- * live at the second. Let D be those that were live at the first and are dead at the second. Then
- * the difference is exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
+ * Two snapshots of one run are not independent. A block that is live in both was sampled once. It
+ * has the same weight in both, so it adds nothing to the error of the difference. To treat the
+ * snapshots as independent is safe, but misses growth. For example, a leak of eleven samples in a
+ * stack that had eleven before would be missed. Let B be the blocks that were born between the
+ * snapshots and are still live at the second. Let D be those
+ * that were live at the first and are dead at the second. Then the difference is
+ * exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
  * for B and D. The first pair is the bytes that the stack allocated and freed between the snapshots
  * (its totals have risen by these bytes). B is at most the allocated bytes, D at most the freed
  * bytes. The second pair is the live bytes of the two snapshots. B is at most the live bytes of the
@@ -31,17 +32,17 @@
  * stack where memory stays, the pair of allocated and freed bytes is taken.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
- * few more blocks at one moment than at another. This is so even if every byte is known exactly. So
- * the question is this. Would a stack differ by so much if its blocks came and went at random, each
- * by itself, with the same mean number? The samples are then Poisson counts. Each has a weight z/p,
- * and Q is the sum of the squares of these weights (estimate.h). Together the samples are worth as
- * much as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are
- * equal, the weight is taken from both together: if nothing differs, both are samples of like
+ * few more blocks at one moment than at another, even if every byte is known exactly. So the test
+ * asks: would a stack differ by so much if its blocks came and went at random, each by itself, with
+ * the same mean number? The samples are then Poisson counts. Each has a weight z/p, and Q is the
+ * sum of the squares of these weights (estimate.h). Together the samples carry as much information
+ * as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are
+ * equal, the weight is taken from both together: if nothing differs, both sample the same kind of
  * blocks.) Two Poisson counts are compared by the binomial test of chance.h, which keeps its level
  * however small the counts are. All stacks together are tested by Holm's procedure (chance.h), once
  * for growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and
  * go in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
- * cannot show that blocks do so, but four can.
+ * cannot show that blocks come and go in crowds, but four can.
  *
  * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
  * Student's distribution. The rates get an interval in the same way as live bytes, and are tested
@@ -50,18 +51,18 @@
  * windowed run share what was seen before the first snapshot, and the error of the clock. They are
  * treated as independent, which makes the interval too wide, never too narrow.
  *
- * If there are more than two profiles, first and last are compared as above. The steps from each
- * profile to the next give a trend, by the ratio estimator of growth.h with the steps as its
+ * If there are more than two profiles, the first and the last are compared as above. The steps from
+ * each profile to the next give a trend, by the ratio estimator of growth.h with the steps as its
  * segments. The trend's interval is exact for the random steps of one run. For independent
- * samplings it is wider than it need be, because the error of each sampling counts in two steps.
+ * samplings it is wider than necessary, because the error of each sampling counts in two steps.
  * From four profiles on, a stack is said to grow only if its trend surely grows, too.
  *
  * tests/unit/profile/test_diff.c simulates how well this works, with a sampling interval of 512
- * KiB. One program holds 50 MB in 30 stacks, in blocks of 16 bytes to 3 MiB, and does not grow. Of
- * 400 pairs of its runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found
- * between two snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6
- * are enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is reported for
- * another stack. */
+ * KiB. One program holds 50 MB in 30 stacks, in blocks of 16 bytes to 3 MiB, and does not grow.
+ * Growth is reported in 8 of 400 pairs of its runs. Another program leaks 200 kB/s beside 50 MB of
+ * churn. Two snapshots 30 s apart show this leak in 199 of 200 runs. (The leak leaves 11 samples on
+ * average; 6 are enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is
+ * reported for another stack. */
 #ifndef MEMTRACE_PROFILE_DIFF_H
 #define MEMTRACE_PROFILE_DIFF_H
 
@@ -77,8 +78,8 @@
 #define GROWTH_DF 7
 
 enum diff_measure {
-	DIFF_AUTO,  /* live bytes; but growth if the runs are different, at least one was in
-		     * windows, and all profiles have growth */
+	DIFF_AUTO,  /* growth if the runs are different, at least one was in windows, and all
+		     * profiles have growth; else live bytes */
 	DIFF_LIVE,  /* bytes */
 	DIFF_GROWTH /* growth within each profile's run, bytes per second */
 };
@@ -176,8 +177,9 @@ int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure
 	      struct diff **ret_diff, struct error *err);
 void diff__free(struct diff *diff);
 
-/* The least growth in bytes per second that the comparison of the first profile with the last finds
- * in 95 of 100 cases, if the stack has no other traffic. NaN: not known. */
+/* How small a leak is found? The least growth, in bytes per second, that a comparison of the first
+ * profile with the last finds in 95 of 100 cases. The stack is assumed to have no other allocations
+ * or frees. NaN: not known. */
 double diff__least_growth(const struct diff *diff);
 
 /* Seconds since the epoch at a profile's end; NaN: not known. */

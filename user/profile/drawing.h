@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes a profile of stacks that no run has recorded: paths of pointers, or names of functions
- * without addresses. So these stacks can be drawn, and written in every format of profiles. */
+ * without addresses. Then these stacks can be drawn, and written in every format of profiles. */
 #ifndef MEMTRACE_PROFILE_DRAWING_H
 #define MEMTRACE_PROFILE_DRAWING_H
 

@@ -2,27 +2,27 @@
 /* The weights (Horvitz-Thompson) and the interval (Fay and Feuer) are derived in estimate.h. This
  * file computes them without losing digits at the ends of the range.
  *
- * Let t = z/R. The probability p = 1 - exp(-t) is computed as -expm1(-t): at t = 1e-6 the plain
- * difference has lost six digits. estimate__add() computes 1 - p as exp(-t), not by subtraction.
+ * Let t = z/R. The probability p = 1 - exp(-t) is computed as -expm1(-t): at t = 1e-6 the
+ * subtraction would lose six digits. estimate__add() computes 1 - p as exp(-t), not by subtraction.
  * For large blocks exp(-t) underflows to 0. This is right: a block that is always sampled has the
  * variance 0.
  *
- * The chi-squared quantile has two regimes:
+ * The chi-squared quantile is computed in two ways:
  *
  * - below CHI2_EXPANSION_DF degrees of freedom, the regularized incomplete gamma function P(a, x)
  *   is inverted, with a = df/2 and x = chi2/2. P is summed from its power series where x < a + 1,
  *   and from Legendre's continued fraction (modified Lentz) elsewhere (Abramowitz and Stegun
  *   6.5.29, 6.5.31). Both need O(sqrt(a)) terms, some hundred here. The inversion is Newton's
- *   method on the logarithm of the smaller tail, as a function of ln x: both tails are nearly
- *   straight lines there. The solution is kept in a bracket. If a step leaves the bracket, the
- *   bracket's middle is taken instead.
+ *   method on the logarithm of the smaller tail, as a function of ln x. As functions of ln x, the
+ *   logarithms of both tails are nearly straight lines. The solution is kept in a bracket. If a
+ *   step leaves the bracket, the bracket's middle is taken instead.
  *
  * - from there on, the Cornish-Fisher expansion of chi2 in 1/sqrt(df) is used (Abramowitz and
  *   Stegun 26.2.49 with the cumulants of chi2; Goldberg and Levine 1946). Its first omitted term,
  *   relative to df, is of order df^-3. At the switch this is below 1e-8 for any q in [1e-9, 1 -
  *   1e-9]. For such large df, P(a, x) would be worse. Its prefactor is exp(a ln x - x - lgamma(a)).
  *   The exponent is a difference of numbers of size a ln a, and P needs more terms. The expansion
- *   becomes exact as df grows, so there is no third regime. */
+ *   becomes exact as df grows, so no third way is needed. */
 #include "profile/estimate.h"
 
 #include <math.h>
@@ -132,8 +132,8 @@ static double gamma_quantile(double q, double mean, double variance)
 {
 	double df = 2 * mean * (mean / variance);
 
-	/* The variance is so small beside mean^2 that the quotient overflows: in effect, all of the
-	 * distribution is at its mean. */
+	/* The variance is so small beside mean^2 that the quotient overflows: nearly the whole
+	 * distribution lies at its mean. */
 	if (!isfinite(df))
 		return mean;
 	return mean * (chi2_quantile(q, df) / df);
@@ -180,8 +180,8 @@ static double gamma_front(double a, double x)
 	return exp(a * log(x) - x - lgamma_r(a, &sign));
 }
 
-/* The lower tail P(a, x), or the upper tail 1 - P. Each is found without cancellation where it is
- * small. */
+/* The lower tail P(a, x), or the upper tail 1 - P. A tail that is small is computed without a
+ * subtraction, so it keeps all its digits. */
 static double gamma_tail(double a, double x, bool upper)
 {
 	double front = gamma_front(a, x), tail;

@@ -7,17 +7,17 @@
  *	p(z) = 1 - exp(-z / R)				(z = 0 is sampled as if it were 1 byte)
  *
  * Each sample therefore stands for 1/p objects and z/p bytes (Horvitz-Thompson). Totals are
- * unbiased whatever the mix of sizes. The variance of the byte total is estimated without bias by
+ * unbiased for every mix of sizes. The variance of the byte total is estimated without bias by
  *
  *	V = sum over samples of z^2 (1 - p) / p^2.
  *
  * R = 1 is the exact mode: every allocation is recorded, p = 1, V = 0.
  *
- * Intervals: a total of few samples has a skewed distribution, for which +-1.96 sqrt(V) covers too
- * little. So the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used
- * (Statistics in Medicine 16, 1997: confidence intervals for directly standardized rates). Let Y be
- * the total and V its variance. Let w2 be the largest term of V. If one more sample of that kind
- * was missed by chance, it would add w2 to V. Then
+ * Intervals: a total of few samples has a skewed distribution. For such a total, an interval of
+ * +-1.96 sqrt(V) holds the true value too rarely. So the gamma interval of Fay and Feuer for
+ * weighted sums of Poisson counts is used (Statistics in Medicine 16, 1997: confidence intervals
+ * for directly standardized rates). Let Y be the total and V its variance. Let w2 be the largest
+ * term of V. One more sample of that kind would add w2 to V. Then
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)
@@ -38,8 +38,8 @@ struct estimate {
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of bytes, sampling included, if
 			 * blocks come and go at random (profile/diff.h). See estimate__squares() */
 	double common;	/* standard error that comes from the run's clock, in bytes. All estimates
-			 * of the run share it. So when estimates are added, these errors are added,
-			 * not their squares. For an interval, the square of `common` is added to
+			 * of the run share it. So if estimates are added, their `common` is added,
+			 * not its square. For an interval, the square of `common` is added to
 			 * `variance`. */
 	/* upper limit of bytes, from facts about the process; 0: no such limit is known */
 	double most;
@@ -56,8 +56,7 @@ double estimate__probability(uint64_t size, uint64_t interval);
 /* Adds one sampled allocation. */
 void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
 
-/* Adds one sampled allocation that was seen with probability p, 0 < p <= 1, whatever the reason for
- * p. */
+/* Adds one sampled allocation that was seen with probability p, 0 < p <= 1, for any reason. */
 void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
 /* Adds another estimate. */
@@ -67,17 +66,17 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other);
  * the variance is its share of the bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* Returns `squares`. If this sum is not known (a file does not have it), the result is the larger
- * of two lower limits. One is bytes^2 / samples, which is right if all samples weigh the same. The
- * other is the variance, which is nearly right if all blocks are small. */
+/* Returns the estimate's `squares`. If this sum is not known (a file does not have it), the result
+ * is the larger of two lower limits. One is bytes^2 / samples, which is right if all samples weigh
+ * the same. The other is the variance, which is nearly right if all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
-/* Returns how many bytes a sample of a block stands for at mean interval `to`, if it stands for
- * `weight` bytes at mean interval `from`. If `weight` is the mean over blocks of different sizes
- * (squares / bytes), the result is about right, too. */
+/* At mean interval `from`, a sample of a block stands for `weight` bytes. Returns for how many
+ * bytes it stands at mean interval `to`. If `weight` is the mean over blocks of different sizes
+ * (squares / bytes), the result is nearly right. */
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
-/* Returns an estimate of `bytes`. Its samples are not known, only their mean interval R =
+/* Returns an estimate of `bytes` bytes. Its samples are not known, only their mean interval R =
  * `interval`. So the variance is set to its upper limit. A block of z bytes adds z^2 (1 - p) / p^2
  * to the variance (above). That is at most R z / p, because z (1 - p) / p is at most R. Interval 1:
  * exact. */

@@ -16,20 +16,20 @@ int profile__keep_sites(struct profile *profile,
 			void *ctx);
 
 /* Reduces a sorted profile to the memory of some threads: those for which keep[index of thread] is
- * true. Only live memory is known by thread, so all other figures of the stacks are removed, and so
- * are stacks without live memory. The variance is reduced in proportion to the bytes. 0 or
+ * true. Only live memory is known by thread, so all other figures of the stacks are removed. Stacks
+ * without live memory are removed, too. The variance is reduced in proportion to the bytes. 0 or
  * -ENOMEM. */
 int profile__keep_threads(struct profile *profile, const bool *keep);
 
-/* Index of the age in survival_age_s that is within a tenth of age_s. -1: there is none, or no
- * stack says how much memory is older than this age. */
+/* Index of the age in survival_age_s that differs from age_s by at most a tenth. -1: there is none,
+ * or no stack says how much memory is older than this age. */
 int profile__find_age(const struct profile *profile, double age_s);
 
 /* Reduces a sorted profile to live memory that is older than survival_age_s[age], or, if `younger`
- * is set, to the rest. The ages of other figures are not known, and neither is which thread holds
- * the remaining memory. So threads and all other figures of the stacks are removed, and so are
- * stacks without live memory. The variance is reduced in proportion to the bytes. *ret_unknown:
- * live bytes of stacks whose ages are not known; they are left out. 0 or -ENOMEM. */
+ * is set, to the rest. The ages of other figures are not known. It is also not known which thread
+ * holds the remaining memory. So threads and all other figures of the stacks are removed. Stacks
+ * without live memory are removed, too. The variance is reduced in proportion to the bytes.
+ * *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0 or -ENOMEM. */
 int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown);
 
 #endif

@@ -4,8 +4,8 @@
  * The run is cut into segments. For each segment, the growth of the stack's memory is known. (What
  * this growth means differs by mode: see the callers.) A leak adds about the same amount in every
  * segment. A population in balance (a cache, connections) adds in some segments what it loses in
- * others. So the spread of the segments among each other carries everything that makes a figure
- * uncertain: the sampling, the windows, and the program's own ups and downs.
+ * others. So the spread between the segments shows all that makes a figure uncertain: the sampling,
+ * the windows, and the program's own ups and downs.
  *
  * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
  * Sampling Techniques, 3rd ed., section 6.3)
@@ -16,16 +16,17 @@
  *
  *	V(r) = (n - 1) / n sum ((y_j - r t_j) / (1 - t_j / T))^2 / T^2:
  *
- * a segment that is longer than the others draws r to itself, so its deviation from r counts for
- * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
- * spread at all. So the half width of the interval is at least the amount by which one more block
- * of the largest size seen would move r. If no segment saw a block come or go, it is at least the
- * amount by which 3.7 such blocks would move r. The reason is that even if 3.7 blocks are expected,
- * there is a chance of 2.5 % that none comes (Poisson).
+ * a segment that is longer than the others moves r towards its own rate, so its deviation from r
+ * counts for more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may
+ * show no spread at all. So the half width of the interval has a lower limit: the amount by which
+ * one more block of the largest size seen would move r. If no segment saw a block come or go, the
+ * limit is the amount by which 3.7 such blocks would move r. The reason is that even if 3.7 blocks
+ * are expected, there is a chance of 2.5 % that none comes (Poisson).
  *
- * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
- * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
- * are said to fall if the slope is below zero with 95 % confidence, one-sided. Where blocks are
+ * Some memory fills up and then stays (a cache that warms up, a population with a long life). Such
+ * memory also grows for a while, but by less and less. A line is fitted to the rates of the
+ * segments. The rates are said to fall if the slope is below
+ * zero with 95 % confidence, one-sided. Where blocks are
  * known to go on dying, any slope below zero is enough. If the rates fall, the lower end of the
  * interval is at most the rate that the line gives for the segment after the last. Let y1, y2, y3
  * be the rates in the three thirds of the segments. Blocks that go on dying at a constant rate have
@@ -59,9 +60,9 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 			       bool dying);
 
 /* Adds the growth of another stack. The errors of both are independent, unless a lower end is
- * exactly 0. This 0 does not come from chance: facts about the process allow that the stack does
- * not grow at all (profile/balance.h). If perhaps neither of two stacks grows, then perhaps their
- * sum does not grow either. So the distances to the lower ends are added, not their squares. */
+ * exactly 0. This 0 does not come from chance: by facts about the process, the stack may not grow
+ * at all (profile/balance.h). Then possibly neither stack grows, and so possibly their sum does
+ * not. So if a lower end is 0, the distances to the lower ends are added, not their squares. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
 #define NORMAL_QUANTILE 1.9599640 /* quantile 0.975 of the normal distribution */
@@ -69,12 +70,12 @@ void growth__merge(struct growth *growth, const struct growth *other);
 /* Does it grow or shrink by more than chance explains? */
 bool growth__is_significant(const struct growth *growth);
 
-/* Orders stacks by growth, for qsort(): below 0 when a comes first. First come stacks that surely
- * grow, by growth. Then come stacks that may grow, by growth divided by the distance between growth
- * and the interval's low end. (If this quotient were above 1, growth would be sure. Estimates from
- * few samples are often the largest. Ordered by growth alone, they would come before stacks whose
- * growth is nearly sure.) Last come stacks that do not grow, or whose growth or low end is not
- * known (NaN). */
+/* Orders stacks by growth, for qsort(): the result is below 0 if `a` comes first. First come stacks
+ * that surely grow, by growth. Then come stacks that may
+ * grow, by growth divided by the distance between growth and the interval's low end. (If this
+ * quotient were above 1, growth would be sure. Estimates from few samples are often the largest.
+ * Ordered by growth alone, they would come before stacks whose growth is nearly sure.) Last come
+ * stacks that do not grow, or whose growth or low end is not known (NaN). */
 int growth__compare(const struct growth *a, const struct growth *b);
 
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */

@@ -37,7 +37,8 @@ enum heap_place {
 	HEAP_PLACES
 };
 
-/* Sizes are grouped: by 16 bytes up to 1 KiB, then four groups for each power of two. */
+/* Sizes are grouped. Up to 1 KiB, each group has a range of 16 bytes. Above, there are four groups
+ * for each power of two. */
 #define HEAP_SIZES (65 + 4 * 38)
 size_t heap__size_group(uint64_t bytes);
 /* The largest size of a group. */
@@ -49,7 +50,7 @@ struct heap_count {
 
 /* How far the blocks of an allocator can be trusted. */
 struct heap_quality {
-	uint64_t resyncs;	/* places where several readings all found headers that make no
+	uint64_t resyncs;	/* places where each of several reads found headers that make no
 				 * sense */
 	uint64_t unknown_bytes; /* bytes skipped at these places */
 	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
@@ -83,9 +84,9 @@ struct heap_range {
 	uint64_t start, end; /* multiples of 4096 */
 };
 
-/* The resident pages of all allocators that lie in given ranges, in bytes. The rest, pages - live -
- * whole_free - free, is headers, bytes that no block can use, and the allocators' own structures
- * among the blocks. */
+/* The resident pages of all allocators that lie in given ranges, in bytes. The remaining bytes
+ * (pages less live, whole_free and free) are headers, bytes that no block can use, and the
+ * allocators' own structures among the blocks. */
 struct heap_slack {
 	uint64_t pages;
 	uint64_t live;	     /* usable bytes of blocks in use */
@@ -93,8 +94,8 @@ struct heap_slack {
 	uint64_t trimmable;  /* of whole_free: what malloc_trim(0) of glibc can give back, as in
 			      * census_pages */
 	uint64_t free;	     /* free blocks, on pages with blocks in use */
-	uint64_t cached;     /* free blocks in thread caches and fast bins, also outside of the
-			      * ranges */
+	uint64_t cached;     /* free blocks in thread caches and fast bins, also those outside of
+			      * the ranges */
 };
 
 /* Is each part, and the sum of the parts, no larger than the whole? */
@@ -127,7 +128,7 @@ struct census_type {
 	char name[CENSUS_TYPE_NAME]; /* mangled, as in type_info; "": there is none */
 };
 
-/* How much a shape may say about the maker of a block. */
+/* Classes of shapes: how much a shape may tell about the function that made a block. */
 enum shape_class {
 	SHAPE_PARTICULAR, /* the block has a pointer to a file or into itself, or two to other
 			   * blocks */
@@ -176,8 +177,8 @@ struct census {
 	uint64_t unchecked_types;
 	/* Ascending by vtable. Sent as a message part of its own. */
 	struct census_type *types;
-	/* Set only if blocks are labelled. Each block counts once: with its shape if a labelled
-	 * block has the same shape, else with its rough shape. */
+	/* Set only if blocks are labelled. Each block counts once: in its shape if a labelled block
+	 * has the same shape, else in its rough shape. */
 	uint64_t n_shapes, n_rough, n_labels;
 	struct census_shape *shapes, *rough; /* each sent as a message part of its own */
 	/* by label: the shape of the labelled block; CENSUS_NO_SHAPE: no such block is in use. Sent

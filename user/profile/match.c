@@ -156,8 +156,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Several locations may be one place in a file. They all take the frames of the location of which
- * most is known. For each location, finds the one whose frames it takes: mostly the location
- * itself. */
+ * most is known. Sets same_as of each location: mostly to the location itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;

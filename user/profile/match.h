@@ -2,10 +2,10 @@
 /* Decides which stacks of several profiles people would call the same. The profiles may be of
  * different processes, hosts or builds, with files loaded at different addresses:
  *
- * - A place in a file is known by build-id and offset. It is the same place in all profiles that
- *   have both, whatever they call the place. All profiles take the frames of the profile that knows
- *   most about the place. This helps if only one profile was made with debug information, or if a
- *   stripped file has two names.
+ * - A place in a file is known by build-id and offset. If two profiles have the same build-id and
+ *   offset, they mean the same place, whatever they call it. All profiles take the frames of the
+ *   profile that knows most about the place. This helps if only one profile was made with debug
+ *   information, or if a stripped file has two names.
  * - Frames are the same if their functions have the same name and are in the same shared library.
  *   The name of a library is its file's name up to ".so", or up to a version number before ".so".
  *   All programs count as one library, whatever they are called, so that two versions of a program
@@ -23,9 +23,9 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-/* Limits on memory, for the profiles may come from hostile files. frames: number of frames in all
- * stacks of all profiles. Inlined functions count, too, even if only another profile knows them.
- * figures: (number of different stacks) * (number of profiles). */
+/* Limits on memory, because the profiles may come from hostile files. frames: number of frames in
+ * all stacks of all profiles. Inlined functions count, too, even if only another profile knows
+ * them. figures: (number of different stacks) * (number of profiles). */
 struct match_limits {
 	uint64_t frames, figures;
 };

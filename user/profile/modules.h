@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Divides memory among the components of a program, as the program's developers see them. The
- * developers write a tree of components, each with rules that say which code belongs to it. So
- * memory is shown by component, and no line of the program needs to change.
+ * developers write a tree of components, each with rules that say which code belongs to it. The
+ * program itself need not change.
  *
  * A file of rules has one rule a line. Blank lines, and lines that begin with '#', are left out:
  *
@@ -13,10 +13,10 @@
  * anywhere in the text, unless it is anchored.
  *
  * Among the frames that a rule matches, the one nearest to the allocation decides to which
- * component the stack belongs. This frame is of the code that asked for the memory, not of its
- * caller. If several rules match the frame, the first rule in the file counts. Rules are not tried
- * on the allocator's own frames at the leaf. Stacks that no rule claims are the remainder. The
- * remainder is always shown, so that it and the components add up to the profile. */
+ * component the stack belongs. This frame belongs to the code that asked for the memory, not to the
+ * caller of this code. If several rules match the frame, the first rule in the file counts. Rules
+ * are not tried on the allocator's own frames at the leaf. Stacks that no rule claims are the
+ * remainder. The remainder is always shown, so that it and the components add up to the profile. */
 #ifndef MEMTRACE_PROFILE_MODULES_H
 #define MEMTRACE_PROFILE_MODULES_H
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Estimates which functions made the blocks of a heap. The makers of sampled blocks are known, and
- * other blocks look like sampled ones (heap/shapes.h). To compare blocks is the only way to say
- * something about those that are older than the run.
+ * other blocks look like sampled ones (heap/shapes.h). Blocks that are older than the run were
+ * never sampled, so only this comparison tells something about them.
  *
  * A shape gets a maker if the same innermost functions made a share of ORIGINS_SHARE or more of its
  * known blocks. If k of n blocks have this maker, the share is estimated as (k + 1/2) / (n + 1):
  * the mean of Jeffreys' posterior (Brown, Cai, DasGupta, "Interval Estimation for a Binomial
  * Proportion", Statistical Science 16, 2001). So a shape needs at least nine known blocks. The
- * maker is named by all functions that this share of blocks has in common. If a shape gets no
- * maker, its rough shape may get one.
+ * maker's name is the list of all innermost functions that this share of blocks has in common. If a
+ * shape gets no maker, its rough shape may get one.
  *
- * If a maker made blocks before the run but none during it, its blocks can be taken for those of
- * another maker. How often this mistake would happen is measured with the known makers: each is
- * left out in turn, and its blocks are judged by those of the others. This is measured for each
- * family of shapes. Shapes with the same mark (struct census_shape) are a family, and so are all
- * shapes without a mark that have the same enum shape_class. If a family has too many mistakes,
- * none of its shapes gets a maker.
+ * If a maker made blocks before the run but none during it, its blocks may be assigned to another
+ * maker by mistake. The known makers show how often this mistake would happen. Each known maker is
+ * left out in turn, and its blocks are judged by the blocks of the other makers. This is measured
+ * for each family of shapes. Shapes with the same mark (struct census_shape) are a family, and so
+ * are all shapes without a mark that have the same enum shape_class. If a family has too many
+ * mistakes, none of its shapes gets a maker.
  *
  * The accuracy of the result is measured, too: each half of the known blocks is judged by the other
  * half. */
@@ -39,12 +39,13 @@ struct known_block {
 };
 
 /* All sampled blocks of the profile, ascending by address. Windows may have sampled a block and
- * also its successor at the same address. Which of the two lives is not known. 0 or -ENOMEM. The
+ * also its successor at the same address. It is not known which of the two lives. 0 or -ENOMEM. The
  * caller frees *ret. */
 int origins__sampled(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* The sampled blocks whose address no other sampled block has, ascending. If there are more than
- * ORIGINS_MAX_KNOWN, that many of them are chosen evenly. 0 or -ENOMEM. The caller frees *ret. */
+ * ORIGINS_MAX_KNOWN such blocks, only ORIGINS_MAX_KNOWN of them are chosen, evenly. 0 or -ENOMEM.
+ * The caller frees *ret. */
 int origins__known(const struct profile *profile, struct known_block **ret, size_t *ret_n);
 
 /* Blocks that look as if the same functions had made them. */
@@ -61,8 +62,8 @@ struct origins {
 	size_t n_rows;
 	struct heap_count unknown; /* all other blocks in use */
 	size_t known;		   /* sampled blocks that were found in the heap */
-	/* told: the known blocks to which the other half gave a maker. right: those of them that
-	 * got the right maker */
+	/* told: the known blocks to which the other half of the known blocks gave a maker. right:
+	 * those of them that got the right maker */
 	struct heap_count told, right;
 	/* More than 1 - ORIGINS_SHARE of the blocks that were given a maker got a wrong one, by
 	 * number or by bytes. So there are no rows. */

@@ -66,23 +66,24 @@ struct told samples__tell(const struct sample *samples, size_t n);
 /* The makers of each shape, and of each rough shape. Free with lesson__clear(). */
 struct lesson {
 	struct told *shapes, *rough;
-	/* by shape: true if it must not take the maker of its rough shape, because its family is
-	 * closed, or because samples of several makers have this shape */
+	/* by shape: true if the shape must not take the maker of its rough shape. Either its family
+	 * is closed, or samples of several makers have this shape */
 	bool *own;
 };
 
 /* Learns from the samples, whose order changes. 0 or -ENOMEM. */
 int lesson__learn(const struct finding *f, struct sample *samples, size_t n, struct lesson *ret);
 void lesson__clear(struct lesson *lesson);
-/* Returns the makers of a shape. If too few samples have the shape, and these agree with each
- * other, returns the makers of its rough shape. */
+/* Returns the makers of a shape. If too few samples have the shape, and these samples agree with
+ * each other, returns the makers of its rough shape. */
 const struct told *lesson__ask(const struct lesson *lesson, uint32_t shape, uint32_t rough);
 
 /* --- origins_makers.c --- */
 
 /* Sets maker and maker_depth of all samples. 0 or -ENOMEM. */
 int finding__number_makers(struct finding *f);
-/* Closes the families of shapes that would mislead. 0 or -ENOMEM. */
+/* Closes the families of shapes that have too many mistakes (origins.h): none of their shapes gets
+ * a maker. 0 or -ENOMEM. */
 int finding__close_families(struct finding *f);
 
 #endif

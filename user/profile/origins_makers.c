@@ -126,8 +126,8 @@ static bool is_noise(size_t few, size_t n)
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
 }
 
-/* Leaves out the makers of a group, one after the other, and judges the samples of each by those of
- * the others. Makers with few samples prove nothing and are skipped. room: for n samples. */
+/* Leaves out the makers of a group, one after the other, and judges its samples by the samples of
+ * the other makers. Makers with few samples prove nothing and are skipped. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {
@@ -154,9 +154,9 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 
 /* Could an unknown maker be taken for a known one? The chance is estimated by treating each known
  * maker as unknown in turn (the mean of Jeffreys' posterior, as in origins.h). samples: of one
- * family. A maker that is alone in a family can be taken for no other. If the family has a mark,
- * this is evidence that nobody else makes such objects. Without a mark it is no evidence. makers:
- * their `all` is set to 0. */
+ * family. A maker that is alone in a family cannot be mistaken for another one. If the family has a
+ * mark, this counts as evidence that nobody else makes such objects. If the family has no mark, it
+ * does not count. makers: their `all` is set to 0. */
 static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 			  struct left_out *makers)
 {

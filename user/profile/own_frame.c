@@ -329,8 +329,8 @@ static bool is_standard(const char *path)
 	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
 }
 
-/* Is this a trait's function of the standard library that was compiled for a type of the program?
- * In that case only the type is the program's. */
+/* Is this a function of a trait of the standard library, compiled for a type of the program? In
+ * that case only the type is the program's. */
 static bool is_blanket(const struct qualified_name *q, const char *trait)
 {
 	static const char into[] = "core::convert::Into",

@@ -7,15 +7,15 @@
  *
  *   the allocator's    when its function allocates for any caller:
  *			profile__is_allocator_frame();
- *   the runtime's      when its file is a library of the system's runtime (libc, ld.so, libstdc++,
- *			libgcc_s, an allocator's, ...) and not the program itself; or when its
+ *   the runtime's      in three cases. Its file is a library of the system's runtime (libc, ld.so,
+ *			libstdc++, libgcc_s, an allocator's, ...) and not the program itself. Its
  *			function belongs to a language's standard library or runtime, which
  *			compilers put into the program: std:: and __gnu_cxx:: of C++, core::,
  *			alloc:: and std:: of Rust, the standard packages of Go, what runs before
- *			main; or when it has neither name nor file;
- *   an interpreter's   when it is native code of Python or Node.js: the interpreter itself (v8:: in
- *			any file), or a module that it has loaded from a directory of its libraries;
- *			or when it is a function of Python whose name was not read ([python]);
+ *			main. Or the frame has neither name nor file;
+ *   an interpreter's   in two cases. It is native code of Python or Node.js: the interpreter itself
+ *			(v8:: in any file), or a module that it has loaded from a directory of its
+ *			libraries. Or it is a function of Python whose name was not read ([python]);
  *   a library's        when its source file is in a directory of an interpreter's libraries
  *			(lib/python3, site-packages, dist-packages, node_modules), or is in the
  *			interpreter (<frozen os>, node:internal/...);

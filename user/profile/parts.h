@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of the model of windows. Each part can be left out, to measure on live programs what it
- * is worth. `record --debug-parts` writes the figures of the same windows with one part left out at
- * a time, and tests/truth judges these figures (docs/windows.md). All other output uses all
- * parts. */
+/* The parts of the model of windows. Each part can be left out, to measure its effect on the
+ * figures of live programs. `record --debug-parts` writes the figures of the same windows with
+ * one part left out at a time, and tests/truth judges these figures (docs/windows.md). All other
+ * output uses all parts. */
 #ifndef MEMTRACE_PROFILE_PARTS_H
 #define MEMTRACE_PROFILE_PARTS_H
 

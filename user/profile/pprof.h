@@ -8,7 +8,7 @@
  *	inuse_samples/count	live samples that were recorded: struct estimate's `samples`
  *	inuse_sampled/bytes	the sizes of these samples, added up: `sampled_bytes`
  *	inuse_variance/bytes	the variance of inuse_space, divided by the period (the sampling
- *				interval). That makes it about as large as the bytes themselves
+ *				interval). The division makes it about as large as inuse_space
  *	growth_per_hour/bytes	0 if growth is not known (see the comment growth_known); may be
  *				negative. This value is always there: pprof compares and merges only
  *				profiles with the same value types
@@ -126,7 +126,7 @@ enum pprof_own_location_field {
 
 /* memtrace's own fields of a sample. */
 enum pprof_own_sample_field {
-	/* what the values up to VALUE_INUSE_VARIANCE lost by rounding: signed numbers (zigzag),
+	/* how much the values up to VALUE_INUSE_VARIANCE lost by rounding: signed numbers (zigzag),
 	 * packed, in units of 1 / OWN_PARTS */
 	SAMPLE_OWN_REMAINDERS = 1000,
 	SAMPLE_OWN_STACK = 1001, /* in a stack's sample without a thread */
@@ -135,8 +135,8 @@ enum pprof_own_sample_field {
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Fields of a stack. Each but the last two is a list of packed doubles. A list is absent if all its
- * doubles are 0, or if the comment beside its name says so. */
+/* Fields of a stack. All fields except the last two are lists of packed doubles. A list is absent
+ * if all its doubles are 0, or if the comment beside its name says so. */
 enum pprof_own_stack_field {
 	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated less live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */

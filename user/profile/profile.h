@@ -63,9 +63,9 @@ struct profile_frame {
 
 /* The locations of a file that has only names of functions have no addresses. In place of addresses
  * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. All these numbers
- * are below PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from there on, which stay
- * the same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code object lies in the
- * first 64 KiB of memory). */
+ * are below PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from PROFILE_FRAME_ADDR
+ * on. Such a number stays the same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code
+ * object lies in the first 64 KiB of memory). */
 #define PROFILE_NO_ADDR	   (1ULL << 63)
 #define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
@@ -103,8 +103,8 @@ struct profile_site_thread {
 
 #define PROFILE_SURVIVAL_AGES 5
 
-/* Memory that the thread `owner` allocated and the thread `freer` freed. If `freer` is 0: all
- * memory that `owner` allocated. The figures are estimates. */
+/* Memory that the thread `owner` allocated and the thread `freer` freed. If `freer` is 0, the
+ * figures are all memory that `owner` allocated. The figures are estimates. */
 struct profile_transfer {
 	uint32_t owner, freer; /* tids; both may be the same thread */
 	uint64_t samples;
@@ -168,8 +168,8 @@ struct profile_site {
 	struct growth growth; /* if the profile's growth.stacks_known */
 	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
 		        * the blocks replace older ones, or are freed outside of windows */
-	/* For each age A in the profile's survival_age_s: the share that is still live, of the
-	 * bytes that were allocated more than A before the end of the run. NaN: no bytes were
+	/* For each age A in the profile's survival_age_s: of the bytes that were allocated more
+	 * than A before the end of the run, the share that is still live. NaN: no bytes were
 	 * allocated so early. */
 	double survival[PROFILE_SURVIVAL_AGES];
 	/* For each of these ages: the share of live memory that is older than the age. The share is
@@ -231,17 +231,17 @@ struct profile_regions {
  * memory that is not the allocator's. */
 struct process_growth {
 	struct optional bytes_per_s; /* even few windows show it, but not which stacks grow */
-	bool stacks_known; /* each site has growth, and `attributed` and `regions` are known */
+	bool stacks_known; /* each site has `growth`, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions as profile__own_growth() adds it up; 0 if regions were not
 	 * traced */
 	double regions;
 	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
-	 * figures come from the counts of the process's calls, not from its stacks. */
+	 * figures come from the numbers of the process's calls, not from its stacks. */
 	struct optional blocks_per_s, blocks_low, blocks_high;
 };
 
-/* Which members of its struct site_life each site has. */
+/* Tells which members of struct site_life are known. It is the same for all sites. */
 struct profile_life {
 	bool heights_known; /* low_... and high_...; only if traced continuously */
 	bool ages_known;    /* ended and half_life; for windows they are estimates */
@@ -292,8 +292,8 @@ struct profile {
 	/* why no call of the process's allocator could be traced; static; NULL: calls were
 	 * traced */
 	const char *not_traced;
-	/* file or URL that the profile was read from, kept by profile__keep(); NULL: the profile
-	 * was not read, but is of this run */
+	/* file or URL that the profile was read from, kept by profile__keep(); NULL: the profile is
+	 * of this run, and was not read from a file */
 	const char *file;
 	unsigned own_version; /* PPROF_OWN_VERSION of the file; 0: not in the file */
 	enum profile_mode mode;
@@ -312,12 +312,12 @@ struct profile {
 	struct profile_peak peak;
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: not known */
 	/* The sampling interval R. 1: exact. 0: not known, and then no variance is known either. If
-	 * the interval changed during the run, this is the coarsest. The estimate of live memory
-	 * uses each sample's own interval. Other figures are known only as sums: their variance is
-	 * at most the one that this interval gives. */
+	 * the interval changed during the run, this is the coarsest one. The estimate of live
+	 * memory uses each sample's own interval. Other figures are known only as sums: their
+	 * variance is at most the variance that the coarsest interval gives. */
 	uint64_t interval_bytes;
-	/* the interval that was asked for, if a coarser one was used to limit the overhead; else
-	 * 0 */
+	/* the interval that was asked for, if a coarser interval was used to limit the overhead;
+	 * else 0 */
 	uint64_t asked_interval_bytes;
 	/* The target itself took the samples and reported them. alloc_calls and free_calls then
 	 * count the reports. The number of blocks is not known. */
@@ -325,8 +325,8 @@ struct profile {
 	/* the finest interval, if continuous tracing used a finer one than was asked for; else 0 */
 	uint64_t finest_interval_bytes;
 	uint64_t start_unix_ns; /* wall clock at the start */
-	/* when the process started, as in struct process_info: together with pid, it identifies the
-	 * process; 0: not known */
+	/* when the process started, as in struct process_info. This time and the pid together
+	 * identify the process; 0: not known */
 	uint64_t process_start_ticks;
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: recorded allocations */
@@ -347,7 +347,7 @@ struct profile {
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	uint32_t n_live_threads;		 /* at the end of the run */
-	bool ended; /* the process ended during the run: live means live at its exit */
+	bool ended; /* the process ended during the run: "live" then means live at its end */
 	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
 	bool out_of_memory; /* it was killed because memory was short, in its cgroup or on the whole
 			     * machine */
@@ -437,16 +437,16 @@ int profile__add_held(struct profile *profile, size_t site, size_t thread, doubl
 /* Adds a block to the site's blocks. -EINVAL: there is no such site. */
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
-/* Adds the memory that one thread allocated and another one, or the same one, freed. Pairs of
- * threads come in any order, none twice. */
+/* Adds the memory that one thread allocated and one thread freed (another thread, or the same).
+ * Pairs of threads come in any order, none twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
-/* Copies text. The copy lives as long as the profile. NULL: out of memory. */
+/* Copies the text and returns the copy, which lives as long as the profile. NULL: out of memory. */
 const char *profile__keep(struct profile *profile, const char *text);
 
-/* Functions that add one element. They copy its strings, except for a counter's name and a probe's
- * kind. A NULL string becomes "", except that a NULL build_id stays NULL. If the counter exists
- * already, profile__add_lost() adds count to it. */
+/* Each of the following functions adds one element. They copy its strings, except for a counter's
+ * name and a probe's kind. A NULL string becomes "", except that a NULL build_id stays NULL. If the
+ * counter exists already, profile__add_lost() adds count to it. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
 /* Adds the losses of another profile. Losses of a whole run are not added up: of the two runs'
@@ -488,9 +488,9 @@ int profile__sort(struct profile *profile);
  * Sites that become equal are merged (estimates, totals, threads). The cut removes what a
  * frame-pointer walk collects in a program without frame pointers. The leaf and its immediate
  * caller always stay: they were read, not guessed. A location whose addr has bit 63 set cannot be
- * code either, unless `interpreted` is true: then the location is a frame of Python (bpf/abi.h).
- * Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of sites that
- * lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
+ * code either. But if `interpreted` is true, such a location is a frame of Python (bpf/abi.h), and
+ * stays. Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of sites
+ * that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut);
 
 /* Is it a profile of regions? Of page faults? */
@@ -507,12 +507,12 @@ bool profile__is_windowed(const struct profile *profile);
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
 /* Are its live bytes only a lower bound? They are if samples were dropped, if the probes were taken
- * out for a time, if blocks were allocated unseen by any probe, or if regions were not followed to
- * the end. */
+ * out for a time, if no probe saw some of the allocations, or if regions were not followed to the
+ * end. */
 bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? They are if the probes were taken out for a time, or if
- * memtrace records every allocation but blocks were freed unseen by any probe. For page faults they
- * never are. If profile__is_lower_bound() is true as well, live bytes are no bound. */
+ * memtrace records every allocation but no probe saw some of the frees. For page faults they never
+ * are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
  * not say how it was sampled. */
@@ -549,15 +549,15 @@ int profile__written(const struct profile *profile, bool by_thread, struct profi
  * resident set (`resident`), and who holds blocks (`why` of the profile and of its sites). */
 size_t profile__bytes(const struct profile *profile);
 
-/* Live memory of all sites together. A run in windows may also have continuous stretches, and these
- * may be sampled much more coarsely than windows. A continuous stretch may by chance have missed
- * memory that is live. The fine samples of windows do not show this error. So the error of the
+/* Live memory of all sites together. A run in windows may also have continuous stretches. These may
+ * be sampled much more coarsely than windows, so a stretch may by chance have missed memory that is
+ * live. The fine samples of windows do not show this error. So the error of the
  * result allows for one sample of a continuous stretch. This sample stands for the bytes of one
  * interval, or for all bytes allocated in such stretches if these are fewer.
  *
- * In windows the errors of stacks differ widely. Suppose that one stack is known well and another
- * hardly. If all errors are added up, the low end of the total is near 0. But no stack holds less
- * than 0 bytes, so the total is at least the low end of each stack. */
+ * In windows the errors of stacks differ widely. One stack may be known well, and another hardly at
+ * all. The sum of all errors then puts the low end of the total near 0. But no stack holds less
+ * than 0 bytes, so the total is at least the low end of each single stack. */
 struct estimate profile__live(const struct profile *profile);
 
 /* The memory that all sites together held when the process held its most. */
@@ -583,7 +583,8 @@ bool profile__is_allocator_frame(const char *name);
 bool profile_location__is_allocators(const struct profile_location *location);
 
 /* Finds a function of a server's memory pool that took memory from malloc in one of the stacks. If
- * there is one, the run did not probe the pool's functions. Returns its name (static), or NULL. */
+ * there is such a function, the run did not probe the pool's functions. Returns its name (static),
+ * or NULL. */
 const char *profile__pool_above_malloc(const struct profile *profile);
 
 #endif

@@ -15,15 +15,15 @@
  *   others' median. The standard deviation is 1.4826 times the median distance from that median
  *   (MAD: this estimates the deviation of a normal distribution, and a single outlier hardly
  *   changes it). It is multiplied by student_quantile(n - 2) / 1.96, because it is estimated from
- *   only n - 1 values. The sampling error that there would be without any difference is added, as a
- *   variance. Few values may be close together by chance. So the median distance, as a share of the
+ *   only n - 1 values. The sampling error that equal replicas would have is added, as a variance.
+ *   Few values may be close together by chance. So the median distance, as a share of the
  *   median, has a lower limit: the median of these shares over all stacks, weighted by bytes.
  *
  * All stacks of all replicas are claims that are tested at once (claims__decide()), at
  * CHANCE_LEVEL. Three replicas tell little about usual differences. If two of them hold 4 and 6 MB
  * of a stack, up to some 40 MB in the third are not abnormal. If the first two do not have the
- * stack at all, a dozen samples in the third are abnormal. Of two replicas, neither can be called
- * the abnormal one. */
+ * stack at all, a dozen samples in the third are abnormal. With two replicas, nothing tells which
+ * of them is the abnormal one. */
 #ifndef MEMTRACE_PROFILE_REPLICAS_H
 #define MEMTRACE_PROFILE_REPLICAS_H
 
@@ -47,8 +47,8 @@ struct replica_excess {
 struct replica {
 	uint32_t index;	      /* of its profile */
 	double total, median; /* total: over all stacks; median: of the other replicas' totals */
-	double excess;	      /* by how much its abnormal stacks exceed the other replicas'
-			       * medians */
+	double excess;	      /* sum over its abnormal stacks: how much more it has than the median
+			       * of the other replicas */
 	size_t n_abnormal;
 };
 

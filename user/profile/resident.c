@@ -66,7 +66,7 @@ void resident_pieces__add(struct resident_pieces *p, const struct resident_piece
 
 /* --- what it is --- */
 
-/* A row in the making: parts of the same kind and name become one row. */
+/* A part of a row. Parts of the same kind and name are added up to one row. */
 struct part {
 	enum resident_kind kind;
 	uint32_t name;

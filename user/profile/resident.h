@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Explains the resident set in rows that add up to it. Each row comes from measurements of a range
- * of addresses, and from what the profiles know of the range.
+/* Divides the resident set into rows that add up to it. Each row comes from measurements of ranges
+ * of addresses, and from what the profiles know of these ranges.
  *
  * All rows but two are measured, and each page is in one row. The heap's mappings are measured as
  * one sum, which is divided into two rows. HEAP_LIVE is the heap profile's estimate of blocks that
  * were allocated during the run and are not freed. HEAP is the rest of the sum: the allocator's own
- * memory and, unless the run saw the process begin, what was allocated before the run. HEAP has the
- * error of the estimate. It can be negative, because live blocks count with the size that was asked
- * for, but pages count only if they were touched.
+ * memory. If the run did not see the process begin, HEAP also has what was allocated before the
+ * run. HEAP has the error of the estimate. It can be negative, because live blocks count with the
+ * size that was asked for, but pages count only if they were touched.
  *
  * Who owns a range? A range that a call mapped during the run belongs to the call's stack, which
  * may be an allocator's (profile_site.allocators_own). For older ranges, only two things are known:
- * the name that the kernel gives them, and what the caller knows for certain (struct
- * resident_piece). An older anonymous mapping belongs to an allocator if a block that the allocator
+ * the name that the kernel shows, and the kind that the caller states (struct resident_piece). An
+ * older anonymous mapping belongs to an allocator if a block that the allocator
  * gave out lies in it.
  *
  * A census of the heap (heap/census.h) after the run can divide HEAP into parts. Let L be the row
@@ -22,8 +22,8 @@
  *	HEAP = S - L
  *	     = (live - L) + whole_free + free + (pages - live - whole_free - free) + (S - pages).
  *
- * The last part, S - pages, is what the census did not find in the allocators' structures, and the
- * change since the run's end. */
+ * The last part, S - pages, has two causes. Some pages are in no structure of an allocator that the
+ * census found. And the heap has changed between the end of the run and the census. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -129,8 +129,7 @@ struct resident {
 	uint64_t swap_bytes, huge_bytes, hugetlb_bytes;
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
 	bool heap_windowed; /* the heap was profiled in windows: HEAP_LIVE is an estimate */
-	bool from_start;    /* the run saw the process, or the process's present program, from the
-			     * start */
+	bool from_start;    /* the run saw the process from its start, or from its last exec on */
 	bool followed;	    /* memory mapped during the run is listed by owner */
 	struct optional stopped_s; /* as in struct profile_regions; not known if not followed */
 	uint64_t skipped;

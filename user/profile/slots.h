@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers all frames of all locations. So facts about a frame are computed once, not once for each
- * stack that has the frame. */
+/* Numbers all frames of all locations, so that facts about a frame are computed once, not once for
+ * each stack that has the frame. */
 #ifndef MEMTRACE_PROFILE_SLOTS_H
 #define MEMTRACE_PROFILE_SLOTS_H
 

@@ -205,8 +205,9 @@ struct ends {
 /* How often something ends, by class of age, per second. */
 struct hazards {
 	double rate[SURVIVAL_CLASSES];
-	/* The rates of the first n_young classes are known from windows of birth: they are those at
-	 * which blocks end. The rates of later classes are those of frees at an address. */
+	/* The rates of the first n_young classes are known from windows of birth: they are the
+	 * rates at which blocks end. The rates of later classes are the rates of frees at an
+	 * address. */
 	int n_young;
 	bool known;	/* frees tell of ages beyond the windows of birth */
 	double known_s; /* the oldest of these ages */
@@ -221,8 +222,8 @@ struct hazards {
  * priors were worse. The mean of the first was the mean rate of all ages. But most addresses that
  * are watched at old ages are never used again. So with the first prior, buffers that live for some
  * milliseconds seemed to live for seconds. The second was Jeffreys' prior, which adds half an event
- * to the first rate. With the second prior, the half per cent of a stack's blocks that leaked
- * seemed to be freed.
+ * to the first rate. With the second prior, blocks that leaked (half a per cent of their stack's
+ * blocks) seemed to be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * this age is the mean of the rates at the nearest watched ages, the younger and the older one. If
@@ -487,8 +488,8 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 	return true;
 }
 
-/* Do contents change while blocks live? If they do, more contents differ than blocks can have
- * ended. least[]: lower bound of S, as far as frees tell. */
+/* Do contents change while blocks live? If they do, the number of changed contents is higher than
+ * the number of blocks that can have ended. least[]: lower bound of S, as far as frees tell. */
 static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVIVAL_CLASSES],
 		       const double alike[SURVIVAL_CLASSES])
 {
@@ -629,8 +630,8 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 }
 
 /* Finds a lower bound of S for each class: the lowest value that find_sure()'s bound has in this
- * class or a younger one. S by ends counts as well, unless contents are used in its place.
- * contents: whether S by contents counts as well, if contents were compared. */
+ * class or a younger one. The bound is also at most S by ends, unless contents are used in place of
+ * ends. contents: the bound is also at most S by contents, if contents were compared. */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])
 {

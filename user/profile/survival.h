@@ -8,27 +8,28 @@
  *  Ends. In the window of its birth, every block is watched until it ends. So the hazard (the rate
  *  at which blocks of an age end, F' / S) is known for young ages. Later, each window watches the
  *  block's address: M(a) is the mean number of frees at the address up to age a. The first of these
- *  frees is the block's own. If no window saw it, the first free that a window sees is a
- *  successor's. The frees at one address form a renewal process (Feller, An Introduction to
- *  Probability Theory, vol. 2, chapter XI):
+ *  frees ends the block itself. If no window saw the first one, the first free that a window sees
+ *  ends a successor (a later block at this address). The frees at one address form a renewal
+ *  process (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
  *  if the lives of successors are distributed like the block's, and successors come at once. The
- *  equation is solved for F from young to old ages, with F between 0 and 1 and never falling. It is
- *  solved for the blocks that were alive at the end of the window of their birth, because later
- *  windows show only these. Whatever successors do, F <= M: a block cannot end without a free at
- *  its address.
+ *  equation is solved for F from young to old ages, with F between 0 and 1 and never falling. F is
+ *  computed for the blocks that were alive at the end of the window of their birth, because later
+ *  windows show only these. In any case F <= M, because each block that ends causes a free at its
+ *  address.
  *
- *  Contents. U(a) is the share of blocks at whose address the first bytes are still those from the
- *  window of the block's birth. If a block lives and is not written to, these bytes are the same.
- *  If it has ended, they are the same only if its successor has equal contents. With the chance q
- *  of equal contents, U = S + (1 - S) q. Where q is small, contents are the more precise evidence.
- *  But even where blocks differ much, a successor may have the contents of the block before it for
- *  a while. An example is a header that points to a buffer, where both are freed and allocated
- *  together. So q is the larger of two members of struct windowed_stack: `alike`, the chance for
- *  any two blocks, and `missed`, which depends on the age. Contents that change while the block
- *  lives make U too small. But S is at least 1 - M: contents that contradict this are not used. */
+ *  Contents. The first bytes at a block's address are compared with those from the window of the
+ *  block's birth. U(a) is the share of blocks of age a for which they are the same. They are the
+ *  same if the block lives and was not written to. If the block has ended, they are the same only
+ *  if its successor has equal contents. Let q be the chance of equal contents. Then U = S + (1 - S)
+ *  q. Where q is small, contents are the more precise evidence. But even where blocks differ much,
+ *  a successor may have the contents of the block before it for a while. An example is a header
+ *  that points to a buffer, where both are freed and allocated together. So q is the larger of two
+ *  members of struct windowed_stack: `alike`, the chance for any two blocks, and `missed`, which
+ *  depends on the age. Contents that change while the block lives make U too small. But S is at
+ *  least 1 - M: contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -77,7 +78,7 @@ struct survival {
 			    * ages */
 	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
-	/* Contents show shorter lives than frees do, and so few frees were seen that either may be
+	/* Contents show shorter lives than frees do, and too few frees were seen to tell which is
 	 * right. */
 	bool doubtful;
 };
@@ -91,8 +92,9 @@ struct half_life {
 /* What else survival__solve() needs to know about a stack. */
 struct survival_terms {
 	double per_alloc_s; /* net seconds per call that allocates, in windows */
-	/* 1: blocks end by the process's own clock. More: they end by the wall clock, and a net
-	 * second in windows has this many times the wall time of a net second elsewhere. */
+	/* 1: blocks end by the process's own clock. Above 1: they end by the wall clock. A net
+	 * second in windows takes this many times as much wall time as a net second of the whole
+	 * run. */
 	double slowed;
 	double left;   /* share of the stack's bytes that were alive at the end of the window of
 			* their birth */
@@ -108,15 +110,15 @@ struct survival_terms {
 	enum survival_evidence only;
 };
 
-/* Computes S of a stack, or of a cohort, from n groups of windows. In a group that is NULL nothing
- * was seen. The group numbered `without` is left out (-1: none). */
+/* Computes S of a stack, or of a cohort (struct windowed_stack), from n groups of windows. In a
+ * group that is NULL nothing was seen. The group numbered `without` is left out (-1: none). */
 void survival__solve(struct survival_ages *const *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
 
 /* Finds a lower bound of S at the upper end of each class, from all groups. The bound follows from
  * the number of events, not from the spread between windows: windows without events do not differ,
  * so their spread says nothing. The bound is also at most S by contents, even if frees contradict
- * contents, and at most S by frees, unless contents are used in place of frees. */
+ * contents. It is at most S by frees, too, except where contents are used in place of frees. */
 void survival__lowest(struct survival_ages *const *groups, size_t n,
 		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 

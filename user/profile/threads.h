@@ -10,8 +10,8 @@
 #define POOL_NAME    20
 #define POOLS_PAIRED 12
 
-/* Threads whose names differ in their numbers only ("worker-#"), or a single thread. A pool of
- * threads owns the blocks that its threads allocated, wherever the blocks are used. Figures are
+/* A pool: all threads whose names differ only in their numbers ("worker-#"), or a single thread. A
+ * pool owns the blocks that its threads allocated, even if other threads use them. Figures are
  * estimates, in bytes. */
 struct pool {
 	char name[POOL_NAME];

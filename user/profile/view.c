@@ -178,7 +178,7 @@ static int name_process(struct profile_view *view, const struct profile *profile
 	return rc;
 }
 
-/* Adds locations behind those of the profile: one for each root, and one for stacks without
+/* Adds locations after the profile's own locations: one for each root, and one for stacks without
  * locations. */
 static int add_locations(struct profile_view *view, const struct profile *profile)
 {

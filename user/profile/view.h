@@ -39,10 +39,9 @@ static inline bool view_options__any(const struct view_options *options)
 	return options->weight != WEIGHT_LIVE || options->root != ROOT_NONE;
 }
 
-/* view_options__contradiction() tells why no profile can be shown with these options.
- * view_options__refusal() tells the same, or why this profile cannot be shown with them, mostly
- * because it lacks the figures. Both return text for people, or NULL if nothing speaks against the
- * options. */
+/* view_options__contradiction() tells why no profile at all can be shown with these options.
+ * view_options__refusal() also tells why this profile cannot be shown with them, mostly because the
+ * profile lacks the figures. Both return text for people; NULL: the options can be used. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);

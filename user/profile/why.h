@@ -63,7 +63,7 @@ struct why_step {
 	 * why_makers (cli/why.h) that the report was made with. NULL: not known, or
 	 * makers_differ. */
 	const char *maker;
-	/* number of the row's blocks on whose path the block at this step has a known maker */
+	/* of the row's blocks, the number whose path has a known maker at this step */
 	uint64_t made;
 	bool makers_differ;
 };
@@ -105,7 +105,8 @@ struct why_report {
 	bool asked; /* the user asked who holds certain blocks */
 	/* usable bytes of the blocks that were asked for by size; 0: none were */
 	uint64_t asked_size;
-	uint64_t missing; /* addresses that were asked for, but where no block is in use */
+	uint64_t missing; /* number of addresses that were asked for, but at which no block is in
+			   * use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
 	/* blocks that the last full scan did not reach, and that are not called lost: either

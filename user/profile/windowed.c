@@ -160,7 +160,7 @@ static double left_after(const struct context *c, double age)
 }
 
 /* Each continuous stratum has left some bytes behind. left_after() estimates how many of these are
- * still live at the end of the last continuous stratum before time t. How many bytes were really
+ * still live at the end of the last continuous stratum before time t. The number of bytes really
  * held at that moment is known. Half of ended_unseen() is subtracted from that number. Returns the
  * factor by which the sum of the estimates must be multiplied to give the difference. */
 static double held_share(const struct context *c, double t)

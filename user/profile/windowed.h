@@ -3,14 +3,14 @@
  * which its probes were in place. All printed figures of windowed runs follow from this one model.
  *
  * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. A
- * process that does not run does not allocate, and one that probes slow down allocates less. All
+ * process that does not run does not allocate. A process that probes slow down allocates less. All
  * seconds here are seconds of net CPU time since the run's start, unless a name says wall.
  *
- * In a window that slows its process much, net time is a small difference of two large numbers. So
- * where the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time
- * per call that allocates. Each window then has net time in proportion to its calls. This mean is
- * known better than the net time of a single window. The error of the mean cancels out where births
- * and frees both depend on the mean. If the error is not above CLOCK_ROUGH, only the windows of a
+ * If the probes slow the process much, net time is a small difference of two large numbers. So if
+ * the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time per call
+ * that allocates. Each window then has net time in proportion to its calls. This mean is
+ * known better than the net time of a single window. Where a figure depends on births and on frees,
+ * the error of the mean cancels out. If the error is not above CLOCK_ROUGH, only the windows of a
  * stratum (BIRTHS) share a mean net time per call.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
@@ -23,13 +23,13 @@
  * A stretch of continuous tracing is a stratum of its own, and stands only for itself.
  *
  * SURVIVAL. S(a) is the share of a stack's bytes that reach the age a (in seconds).
- * profile/survival.h tells how S is computed.
+ * profile/survival.h describes how S is computed.
  *
  * ENDS. Most blocks end because of the process's own work. They end by the process's own clock.
  * Blocks that wait for a timer, a disk or another host end by the wall clock, which windows do not
  * slow. So a window has more of these ends than its net time accounts for. Let w be the net time
- * that the run has, on average, in as much wall time as the window takes. The window has as many of
- * these ends as the net time w accounts for. profile/balance.h decides how the blocks of a stack
+ * that the run has, on average, in the wall time of one window. Then the window has as many of
+ * these ends as a stretch with the net time w. profile/balance.h decides how the blocks of a stack
  * end, from the number of blocks that windows lose. The model assumes that the blocks that live
  * when a window opens are a population in balance, born at the rate r. Of these blocks the window
  * loses r times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are born in
@@ -40,24 +40,25 @@
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
- * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
- * earlier stretches that have not ended by then. S tells how many of these bytes are left later.
+ * At the end of a continuous stretch it is known how many bytes live that were born in this stretch
+ * or in earlier stretches. S tells how many of these bytes are left later.
  *
- * Two figures tell how many of the bytes born between stretches live. One is S. The other is the
- * share that lives of the bytes born in stretches. S is weighted by the number of samples born in
- * windows, and the share by the number of samples born in stretches, because more samples have a
- * smaller variance. If no window watched the blocks of stretches, the model assumes that these
- * blocks are lost at the rate at which each stretch has lost blocks of the stretches before it.
+ * How many of the bytes born between stretches live? Two shares tell this, and their weighted mean
+ * is used. One is S. Its weight is the number of samples born in windows. The other is the live
+ * share of the bytes born in stretches. Its weight is the number of samples born in stretches. More
+ * samples get more weight, because their variance is smaller. If no window watched the blocks of
+ * stretches, the model assumes that these blocks are lost at the rate at which each stretch has
+ * lost blocks of the stretches before it.
  *
- * A block that ends between two stretches is not known to have ended until its address is freed
- * again, or given to a sampled block. So of the bytes that a stretch counts as held, some have
- * already ended. How many is not known, but there are three upper limits. The first is the bytes
+ * If a block ends between two stretches, memtrace notices only when its address is freed again, or
+ * given to a sampled block. So some of the bytes that a stretch counts as held have already ended.
+ * Their number is not known, but it has three upper limits. The first is the bytes
  * from earlier stretches that are still held at the end of the last stretch. The second is the
  * bytes that were allocated between the stretches, because a population in balance loses no more.
- * The third is the bytes that end between the stretches and whose end no later stretch notices. It
- * follows from the rate at which stretches find that blocks of earlier stretches have ended. Half
- * of the lowest limit is subtracted from the live bytes. The interval covers everything from none
- * of the limit subtracted to all of it.
+ * The third is the bytes that end between the stretches and whose end no later stretch notices.
+ * This limit follows from the rate at which stretches find that blocks of earlier stretches have
+ * ended. Half of the lowest limit is subtracted from the live bytes. The interval holds both
+ * extremes: nothing subtracted, and the whole limit subtracted.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does
@@ -69,17 +70,17 @@
  *
  * AGES. T is the end of the run. Of the bytes born at time u, the share S(T - u) lives at T, and
  * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
- * A or younger have two parts. One is the share 1 - S(A) of the bytes allocated until T - A. The
- * other is all bytes allocated later that do not live at T. These ages are in net time. An age by
- * the wall clock is computed as the age in net time, times the run's wall time divided by its net
- * time.
+ * A or younger have two parts. Of the bytes allocated until T - A, they are the share 1 - S(A). Of
+ * the bytes allocated later, they are all bytes that do not live at T. These ages are in net time.
+ * An age by the wall clock is computed as the age in net time, times the run's wall time divided by
+ * its net time.
  *
  * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
  * jackknife, which leaves out one group of windows after the other (Cochran, section 6.17; Wolter,
  * Introduction to Variance Estimation, chapter 4). Intervals use Student's quantile for the number
  * of groups. The number of blocks that live at one moment is random, too, and its variance is its
- * mean (Poisson). For blocks of z bytes this adds L(t) z to the variance of live bytes. All figures
- * share the error of the clock (profile/balance.h). */
+ * mean (Poisson). For blocks of z bytes, this randomness adds L(t) z to the variance of live bytes.
+ * All figures share the error of the clock (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
 
@@ -108,8 +109,8 @@ struct windowed_window {
 	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
 	double net_blocks;     /* blocks allocated less blocks freed; NaN: not known */
-	double stands;	       /* for how many windows it stands, because others were dropped; 0
-				* means 1 */
+	double stands;	       /* the number of windows that it stands for, because others were
+				* dropped; 0 means 1 */
 	bool continuous;       /* a stretch of continuous tracing, which stands only for itself */
 };
 
@@ -127,15 +128,15 @@ static inline double windowed_window__stands(const struct windowed_window *windo
  * window. Bytes and objects are weighted by 1/p. */
 struct windowed_born {
 	uint32_t window; /* index */
-	/* Of a stretch that is several merged ones (ledger/old_windows.h): in how many of them the
-	 * stack allocated, less 1. */
+	/* For a stretch that was merged from several (ledger/old_windows.h): in how many of these
+	 * the stack allocated, less 1. */
 	uint32_t more;
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* the part of `bytes` that was alive at the window's end */
-	/* Of a stretch that is several merged ones: left_bytes is the sum of what each of them left
-	 * at its own end. This is the sum without the last one. */
+	/* For a stretch that was merged from several: left_bytes adds up the bytes that were alive
+	 * at the end of each of these. earlier_bytes is the same sum without the last of them. */
 	double earlier_bytes;
 	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
 	 * it, less those that were known to have ended when it was over. If a stretch has no
@@ -148,13 +149,14 @@ struct windowed_born {
 	double lost_bytes;
 };
 
-/* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
- * over windows. This share differs from window to window for two reasons: windows see different
- * events, and few samples scatter. Let n be a window's number of samples. With n_0 = WINDOWED_FEW
- * samples, the variance by sampling is as large as that between windows. Then the best weights of
- * windows are in proportion to n / (n + n_0) (DerSimonian and Laird, Controlled Clinical Trials 7,
- * 1986). If samples differ in size, n is the number of samples of equal size that would have the
- * same relative variance. */
+/* The share of blocks that survive is averaged over windows. windowed_born__trust() returns the
+ * weight of a window in this mean, from 0 to 1. The share differs from window to window for two
+ * reasons: windows see different events, and few samples scatter. Let n be a window's number of
+ * samples. With n_0 = WINDOWED_FEW samples, the
+ * variance from sampling is as large as the variance between windows. Then the best
+ * weights of windows are in proportion to n / (n + n_0) (DerSimonian and Laird, Controlled Clinical
+ * Trials 7, 1986). If samples differ in size, n is the number of samples of equal size that would
+ * have the same relative variance. */
 #define WINDOWED_FEW 8 /* S(1 - S) / n_0 at S = 1/2 is 0.18^2 */
 double windowed_born__trust(const struct windowed_born *born);
 
@@ -170,9 +172,8 @@ struct windowed_stack {
 	/* chance that a block of the stack has the same contents as another block of its size; 1:
 	 * not known, because no two such blocks have known contents */
 	double alike;
-	/* For each of SURVIVAL_CLASSES ages, a share of the blocks that have ended: those whose
-	 * addresses have the same contents again, so that contents do not show the end. NULL:
-	 * none */
+	/* For each of SURVIVAL_CLASSES ages: the share of ended blocks whose address has the same
+	 * contents again. For these, contents do not show the end. NULL: none */
 	const float *missed;
 	/* share of the stack's bytes that is in blocks of no more than a page (RESIDENT in
 	 * balance.h) */
@@ -184,8 +185,8 @@ struct windowed_stack {
 };
 
 /* Returns the relative standard error of a figure that is proportional to the clock. If the clock
- * is off by two standard errors, the figure is off by a factor e^(2s), with s = clock_error. So two
- * standard errors of the figure are e^(2s) - 1. */
+ * is wrong by two standard errors, the figure is wrong by a factor e^(2s), with s = clock_error. So
+ * two standard errors of the figure are e^(2s) - 1. */
 double windowed__reach(double clock_error);
 
 /* What is known of the process as a whole, not from its stacks. Per wall second. Not known:
@@ -193,7 +194,7 @@ double windowed__reach(double clock_error);
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* blocks gained, and the 95 % interval */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
-	 * and the distance of windows' net times from the net times that their numbers of calls
+	 * and the differences between windows' net times and those that their numbers of calls
 	 * predict. */
 	double clock_error;
 };
@@ -210,8 +211,8 @@ struct windowed_run {
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
 	double scale;		 /* the clock's factor k (balance.h): the net time of windows is
 				  * divided by it; 0 means 1 */
-	/* Windows do not slow events that follow the wall clock. So by net time windows show more
-	 * of these events than there are: up to this many times as many. 0 means 1 */
+	/* Windows do not slow events that follow the wall clock. So per net second, windows show up
+	 * to this many times as many of these events as the whole run has. 0 means 1 */
 	double hidden;
 	bool ends_by_wall; /* estimate as if all blocks ended by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
@@ -238,21 +239,21 @@ struct windowed_result {
 	 * samples */
 	double live_bytes, live_objects, live_variance;
 	double live_common; /* standard error that all stacks share, bytes. It includes the error of
-			     * the clock (profile/balance.h), and that of what continuous stretches
-			     * do not show (LIVE). With too few windows to show how windows differ,
-			     * it also includes the error of the time outside of windows */
+			     * the clock (profile/balance.h), and the error of what continuous
+			     * stretches do not show (LIVE). If windows are too few to show how they
+			     * differ, it also includes the error of the time outside of windows */
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	double header; /* the stack's */
 	struct growth growth;
 	bool doubtful; /* either contents or frees may be right: struct survival.doubtful */
 	/* live memory is known from continuous stretches: they have most of the samples, and cover
-	 * half of the run or more. So no inference from windows changes live_bytes */
+	 * half of the run or more. So conclusions from windows do not change live_bytes */
 	bool held;
-	/* Another possible value of growth.bytes_per_s. If survival comes from contents: the growth
-	 * by survival from frees. If survival comes from frees: the growth if blocks lived for as
-	 * short a time as the few events seen still allow (SURVIVAL_LEAST). NaN: there is no
-	 * doubt. */
+	/* Another possible value of growth.bytes_per_s. If survival comes from contents, this is
+	 * the growth computed with survival from frees. If survival comes from frees, this is the
+	 * growth if blocks have the shortest lives that the few events seen allow (SURVIVAL_LEAST).
+	 * NaN: there is no doubt. */
 	double other_grows;
 	/* share of the stack's bytes that never end: S(infinity), as far as the run can tell */
 	double stays;

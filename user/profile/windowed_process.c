@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is known of a process as a whole: how fast its number of blocks grows, by the counts of its
- * calls in windows, how much a stack can hold at most, and what an error of the clock means. */
+/* Figures of a process as a whole. One is how fast its number of blocks grows, by the numbers of
+ * its calls in windows. The others are how much a stack can hold at most, and how an error of the
+ * clock changes a figure. */
 #include "profile/windowed.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Least windows per stratum, if there are as many: enough to show a spread, few enough to follow a
- * program's phases. */
+/* The least number of windows in a stratum, if the run has as many. So many windows show a spread.
+ * They are few enough to follow a program's phases. */
 #define STRATUM 8
 /* A window is left out if its sampling interval is more than this many times the median of its
  * stratum. One of its samples would outweigh all others. */
@@ -104,7 +104,7 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	double seconds, allocs, mean = s->per_alloc_s;
 
 	add_up(run, h->first, h->n, &seconds, &allocs);
-	if (!(allocs > 0)) /* windows without a call are not windows without time */
+	if (!(allocs > 0)) /* a window without calls still takes net time */
 		mean = 0;
 	else if (!run->rough)
 		mean = seconds / allocs;

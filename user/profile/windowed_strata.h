@@ -25,12 +25,12 @@ struct windowed_strata {
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
 	double per_alloc_s; /* net time per call that allocates, in windows */
-	double ends_slowed; /* in a net second of a window, the clock by which blocks end advances
-			     * this many times as far as in a net second of the run; at least 1 */
+	double ends_slowed; /* how many times faster the clock by which blocks end runs in windows
+			     * than in the whole run, per net second; at least 1 */
 	int n_groups;	    /* number of groups with a window that is not continuous */
 	bool has_group[WINDOWED_GROUPS];
-	/* Four numbers for each stratum: memory for one estimate at a time. So no estimate needs to
-	 * allocate memory, and none can fail. */
+	/* Four numbers for each stratum: scratch memory for one estimate at a time. Thus an
+	 * estimate allocates no memory and cannot fail. */
 	double *rates;
 };
 
@@ -49,9 +49,9 @@ bool windowed_strata__counts(const struct windowed_run *run, const struct window
 double windowed_strata__seconds_of(const struct windowed_run *run,
 				   const struct windowed_strata *strata, size_t stratum, int group);
 
-/* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
- * rate of all strata that are not continuous. If no window of those strata counts, it gets the mean
- * rate of the continuous strata. */
+/* Turns sums by stratum into rates per second. If no window of a stratum counts, the stratum gets
+ * the mean rate of all strata that are not continuous. If none of these has a rate either, it gets
+ * the mean rate of the continuous strata. */
 void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
 			       int group, double *sums);
 
@@ -61,8 +61,8 @@ void windowed_strata__to_rates(const struct windowed_run *run, const struct wind
 /* The variance, by the jackknife. NaN: there are too few groups. */
 double windowed_strata__jackknife(const struct windowed_strata *strata,
 				  const double value[WINDOWED_GROUPS + 1]);
-/* The variance, made larger if groups are few, so that callers can use the normal quantile. NaN:
- * there are too few groups. */
+/* The variance. If groups are few, it is made larger, so that callers can use the normal quantile.
+ * NaN: there are too few groups. */
 double windowed_strata__variance(const struct windowed_strata *strata,
 				 const double value[WINDOWED_GROUPS + 1]);
 /* Returns half of the width of a 95 % interval. variance: by windowed_strata__jackknife().
