@@ -32,7 +32,8 @@ static inline bool survivors__is_regrown(const struct survivors *survivors,
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,
 					 uint32_t window);
 
-/* Returns the stack's witness. NULL: out of memory. */
+/* Returns the stack's `witness`, which counts what windows show of its older blocks (survivors.h).
+ * NULL: out of memory. */
 struct survivors_witness *survivors__witness_of(struct survivors_stack *stack);
 
 /* Stops following the blocks that are marked as let_go. Addresses with no block left need not be
@@ -48,13 +49,13 @@ uint64_t old_windows__opened_ns(const struct survivors *survivors, const struct 
  * has changed. */
 int old_stretches__merge(struct survivors *survivors, struct net_clock *clock);
 
-/* Stops following half of the blocks. Reduces `looked` in proportion to the weight of the followed
- * blocks that are left. (`looked` also includes blocks that ended in the window of their birth and
- * were never followed.) 0 or -ENOMEM. */
+/* Stops following half of the blocks. Reduces `looked` in proportion to the weight of the blocks
+ * that are still followed. (`looked` also includes blocks that ended in the window of their birth
+ * and were never followed.) 0 or -ENOMEM. */
 int let_go__half(struct survivors *survivors);
 
-/* Reads the contents of the new blocks of the last window's unharvested part. 0, -ENOMEM, or what
- * the reader answers. */
+/* Reads the contents of the blocks that were born in the last window, in the part of it that is not
+ * harvested yet. 0, -ENOMEM, or what the reader returns. */
 int contents__read_new(struct survivors *survivors, survivors_reader reader, void *ctx);
 
 #endif

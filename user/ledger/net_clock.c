@@ -170,7 +170,7 @@ static struct net_clock_point totals_at(const struct net_clock *c, uint64_t wall
 	return ret;
 }
 
-/* Returns the point where the gap ends that a swap has put first. */
+/* Returns the point at which the gap ends, after a swap has put the gap first. */
 static struct net_clock_point end_of_gap(const struct net_clock *c,
 					 const struct net_clock_swap *swap)
 {
@@ -190,7 +190,7 @@ static struct net_clock_point end_of_gap(const struct net_clock *c,
 
 int net_clock__swap(struct net_clock *c, const struct net_clock_swap *swaps, size_t n)
 {
-	struct net_clock new = *c; /* the points so far, as they are after the swaps so far */
+	struct net_clock new = *c; /* the present points, as the swaps done so far have left them */
 	size_t next = 0;
 
 	if (!c->n || !n)

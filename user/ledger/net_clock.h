@@ -18,13 +18,13 @@
  * CPU cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows
  * which F it has. F was 0.9 to 1.3 for redis-server, 1.4 to 1.7 for nginx, and 2.4 to 2.7 for
  * memcached (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most
- * of the CPU time, such knowledge of F says little about net time. */
+ * of the CPU time, net time remains uncertain even with such a value of F. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* The chance that F has a larger error than the constants above say, and the standard deviation
- * that such an error adds. One virtual machine has traps of 6 us (page table isolation), and two
+/* The chance that the error of F is larger than the constants above say, and the standard deviation
+ * of this larger error. One virtual machine has traps of 6 us (page table isolation), and two
  * CPUs that slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same
  * loops and caches in 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
@@ -39,16 +39,17 @@
 
 /* WORK. The bytes that go through a process's system calls (rchar + wchar of /proc/PID/io) show how
  * much work it does, with or without probes. The ratio r of these bytes to net time is the same in
- * a window as in the gaps around it. So for windows with CPU time c_i, cost p_i and w_i bytes
+ * a window as in the gaps around it. So for windows with CPU time c_i, cost p_i and w_i bytes,
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
- * which is a ratio estimator. Its error comes from two spreads: of F between windows, and of r
- * between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with
- * the earlier knowledge of F by inverse variances. If the estimate differs from this knowledge by
- * more than three standard errors, it is not used. For example, a process may read and write by the
- * wall clock. Then its bytes give F = 0, which is impossible for a process that is slowed down by
- * probes. If the estimate is used, net time is divided among windows by their bytes. */
+ * which is a ratio estimator. Its error comes from the spread of F between windows, and from the
+ * spread of r between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is
+ * combined with the earlier knowledge of F by inverse variances. If the estimate differs from this
+ * knowledge by more than three standard errors, it is not used. For example, a process may read and
+ * write by the wall clock. Then its bytes give F = 0, which is impossible for a process that is
+ * slowed down by probes. If the estimate is used, net time is divided among windows by their
+ * bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {
@@ -56,7 +57,8 @@ struct net_clock {
 		uint64_t wall_ns;	     /* monotonic */
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
-		bool keep;		     /* the point is an edge of a window: never removed */
+		bool keep;		     /* the point is an edge of a window (its beginning or
+					      * end): never removed */
 		bool window;		     /* a window lasts from this point to the next */
 	} * at;				     /* ascending in each field but `work` */
 	size_t n, room;
@@ -112,14 +114,16 @@ struct net_clock_range {
 
 void net_clock__forget(struct net_clock *clock, const struct net_clock_range *ranges, size_t n);
 
-/* Exchanges a time [from_ns, to_ns] and the gap behind it, [to_ns, until_ns]. The gap then comes
- * first. What the process used in each of the two stays the same. So a stretch of continuous
- * tracing comes to end where the next stretch begins, and both can be counted as one. Removes the
- * points from open_ns (<= from_ns) up to the edge where the next stretch begins, except the clock's
- * first point. Adds one point, an edge, where the gap ends now.
+/* Exchanges a stretch of continuous tracing, [from_ns, to_ns], and the gap behind it, [to_ns,
+ * until_ns]. The gap then comes first. The totals that the process used in the stretch and in the
+ * gap stay the same. After the swap, the stretch ends where the next stretch begins, so the two
+ * stretches can be counted as one. Removes the points from open_ns (<= from_ns) up to the edge
+ * where the next stretch begins, except the clock's first point. Adds one point, an edge, where the
+ * gap ends now.
  *
- * The swaps are ascending. What one swap has moved, the next may move on: its from_ns is then
- * net_clock_swap__begin_ns() of the one before. 0 or -ENOMEM: nothing has changed. */
+ * The swaps are ascending. A swap may move a stretch that the swap before it has already moved.
+ * Then its from_ns is net_clock_swap__begin_ns() of the swap before it. 0 or -ENOMEM: nothing has
+ * changed. */
 struct net_clock_swap {
 	uint64_t open_ns, from_ns, to_ns, until_ns;
 };
@@ -142,7 +146,7 @@ void net_clock__leave_out(struct net_clock *clock, unsigned without);
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);
 double net_clock__cost_at(const struct net_clock *clock, uint64_t wall_ns);
 
-/* Returns the net seconds between two moments, without those in windows. */
+/* Returns how many of the net seconds between two moments lie outside of windows. */
 double net_clock__outside(const struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
 
 /* Returns the relative standard error of net_s net seconds of windows, at most

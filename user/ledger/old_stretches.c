@@ -12,7 +12,7 @@
 #define RECENT	  (OLD_WINDOWS_MAX / 2)
 
 /* Is window i a stretch of the same program as the stretch just before it? Only such stretches can
- * be merged. Stretches between which a window was kept are as few as windows. */
+ * be merged. The other stretches need no limit: there are no more of them than kept windows. */
 static bool follows(const struct survivors *s, size_t i)
 {
 	const struct survivors_window *w = &s->windows[i];
@@ -33,7 +33,7 @@ static size_t count_followers(const struct survivors *s)
 }
 
 /* Sets ret[i] to the new index of window i. Windows that are merged get the same index. Returns how
- * many of those that follow a stretch are not merged with it. */
+ * many stretches directly follow another stretch and are not merged with it. */
 static size_t choose(const struct survivors *s, uint64_t most_parts, uint32_t *ret)
 {
 	uint64_t parts = 0;
@@ -54,7 +54,7 @@ static size_t choose(const struct survivors *s, uint64_t most_parts, uint32_t *r
 	return n;
 }
 
-/* Is window i the last one of those that get the same index? */
+/* Is window i the last one of the windows that get the same index? */
 static bool is_last(const struct survivors *s, const uint32_t *index, size_t i)
 {
 	return i + 1 == s->n_windows || index[i + 1] != index[i];
@@ -84,11 +84,12 @@ static int swap_gaps(const struct survivors *s, const uint32_t *index, struct ne
 	return net_clock__swap(clock, swaps, n);
 }
 
-/* Adds what a stack did in a stretch to what it did in the one before. before: bytes that were held
- * when both began.
+/* Adds what a stack did in a stretch to what it did in the stretch before. before: bytes that were
+ * held when the first of the two began.
  *
- * The blocks that were lost in the second stretch are of the first one, too. Of all that were held
- * between the two, those from before both have the same part in the loss as in what was held. */
+ * Some of the blocks that were lost in the second stretch were born in the first one. It is assumed
+ * that older blocks have the same share in this loss as in the bytes held between the two
+ * stretches. */
 static void add_births(struct windowed_born *to, const struct windowed_born *born, double before)
 {
 	double kept = fmax(before - to->lost_bytes, 0);
@@ -111,7 +112,8 @@ static void add_births(struct windowed_born *to, const struct windowed_born *bor
 static void merge_births(struct survivors_stack *stack, const struct survivors *s,
 			 const uint32_t *index)
 {
-	double held = 0, before = 0; /* now; when the stretch began that others are merged into */
+	double held = 0, before = 0; /* held: bytes held now. before: bytes held when the present
+				      * merged stretch began */
 	size_t kept = 0;
 
 	for (size_t i = 0; i < stack->n_born; i++) {

@@ -12,9 +12,9 @@
 #define MOST_KEPT (OLD_WINDOWS_MAX / 4 * 3)
 #define RECENT	  (OLD_WINDOWS_MAX / 2)
 
-/* Is the window kept if one in `stride` of the older windows is? As `stride` doubles, windows that
- * were dropped need never come back. Which groups are kept changes from one WINDOWED_GROUPS windows
- * to the next, so all groups stay equally large. */
+/* Is the window kept if one in `stride` of the older windows is kept? When `stride` doubles, no
+ * window that was dropped before is needed again. Each round of WINDOWED_GROUPS windows keeps other
+ * groups than the round before, so all groups stay equally large. */
 static bool is_kept(const struct survivors_window *w, uint64_t last, uint64_t stride)
 {
 	return w->continuous || w->number + RECENT > last ||
@@ -71,14 +71,14 @@ uint64_t old_windows__opened_ns(const struct survivors *s, const struct net_cloc
 	return edge ? edge : start;
 }
 
-/* Returns the middle of the gap after window i. The window's last edge is not later. */
+/* Returns the middle of the gap after window i. It is never before the window's last edge. */
 static uint64_t middle_of_gap(const struct survivors *s, const struct net_clock *clock, size_t i)
 {
 	return middle(closed_ns(s, clock, i), old_windows__opened_ns(s, clock, i + 1));
 }
 
 /* Drops what the stack allocated in windows that are dropped. If such a window saw bytes of earlier
- * stretches end, the next window that is kept has seen it. */
+ * stretches end, these bytes are moved to the next window that is kept. */
 static void drop_births(struct survivors_stack *stack, const uint32_t *index)
 {
 	double lost = 0;
@@ -124,9 +124,9 @@ static void drop_records(struct reallocs *c, const struct survivors *s, const ui
 }
 
 /* Drops the windows' edges from the clock, and other points up to the middle of the gaps around
- * them. A gap lasts from one window's last edge to the first edge of the next, which may be seconds
- * after the first window was over: if memtrace was held up, or if the keeper took the probes out.
- * The last window is never dropped. 0 or -ENOMEM. */
+ * them. A gap lasts from one window's last edge to the first edge of the next window. A window's
+ * last edge may be seconds after the window was over: memtrace was held up, or the keeper took the
+ * probes out. The last window is never dropped. 0 or -ENOMEM. */
 static int drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
 {
 	_cleanup_free_ struct net_clock_range *ranges = calloc(s->n_windows, sizeof(*ranges));

@@ -23,12 +23,12 @@
  *
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
- * If a vector grows all the time, none of its links stays: s = 0 and S = 0, though the vector is
- * never freed. But the formula holds for a population in balance, in which the mean size stays the
- * same. This vector, however, becomes larger and larger. So S = 1 on two conditions. First, no
+ * The formula assumes a population in balance, in which the mean size stays the same. A vector that
+ * grows all the time breaks this assumption. None of its links stays: s = 0 and S = 0, though the
+ * vector is never freed. So S is set to 1 under two conditions. First, no
  * block was seen to be freed (F = 0). Second, the mean size of the blocks that reallocs make rises
- * during the run: a line fitted to the mean sizes in slices of the run has a slope above zero, with
- * 95 % confidence.
+ * during the run. It rises if a line fitted to the mean sizes in slices of the run has a slope
+ * above zero, with 95 % confidence.
  *
  * Two things are not included. One is the first block of a vector, which counts like any other
  * block: it is not followed after realloc has moved it. The other is reallocs of blocks whose old

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keeps account of the memory that one process takes from the kernel. The input is calls; the
- * output is regions, and sums by stack. */
+/* Keeps account of the memory that one process takes from the kernel. From the process's calls, it
+ * computes regions, and sums by stack. */
 #ifndef MEMTRACE_LEDGER_REGIONS_H
 #define MEMTRACE_LEDGER_REGIONS_H
 
@@ -29,8 +29,8 @@ struct region_op;
  *
  * The kernel side does not report calls of several threads in the order in which they took effect.
  * A call that takes an address may return before the call that gave the address back has returned.
- * So a call that gives memory back takes effect at its entry here, and a call that takes memory
- * takes effect when it returns. Calls are applied in the order of these times, a second late. */
+ * So here a call that gives memory back takes effect at its entry, and a call that takes memory
+ * takes effect at its return. Calls are applied in the order of these times, a second later. */
 struct region_book {
 	struct regions map;
 	struct region_site *sites;

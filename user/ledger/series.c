@@ -192,8 +192,8 @@ struct growth sizes__trend(const struct sizes *s, uint64_t from_ns, uint64_t to_
 	ret.bytes_per_s = sizes__growth(s, from_ns, to_ns);
 	for (size_t i = 0; i < s->n; i++)
 		known += s->at[i].time_ns >= from_ns && s->at[i].time_ns <= to_ns;
-	/* with fewer sizes, several segments lie on one straight line, and the growth seems
-	 * exact */
+	/* with fewer sizes, several segments would lie on one straight line, and the growth would
+	 * seem exact */
 	if (isnan(ret.bytes_per_s) || step < s->period_ns || known < SIZES_SEGMENTS)
 		return ret;
 	before = size_at(s, from_ns);

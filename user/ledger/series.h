@@ -44,8 +44,8 @@ int series__add(struct series *series, uint64_t now_ns, const struct capture_tab
 
 /* Finds the boundaries between which growth is measured, ascending. They are snapshots in the last
  * two thirds of [start_ns, end_ns], as evenly spaced as possible. The end itself is not included.
- * Earlier snapshots are left out, because memory that is in balance later may still have been
- * filling up then. Returns their number, at most SERIES_SEGMENTS. */
+ * Earlier snapshots are left out: a population that is in balance later may still have been filling
+ * up at that time. Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -76,8 +76,8 @@ struct sizes {
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
 /* Returns the growth from from_ns to to_ns, in bytes per second. Between known sizes, interpolates
- * linearly. NaN: the known sizes do not span that time (a tenth of it may be missing at either
- * end). */
+ * linearly. NaN: the known sizes do not cover that time. (At either end, a tenth of it may be
+ * missing.) */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
 /* Returns sizes__growth() with its confidence interval, from SIZES_SEGMENTS equal parts of the time

@@ -351,7 +351,7 @@ static int note_ended(struct survivors *s, struct survivors_block *b)
 }
 
 /* In a continuous stretch no ends are reported. So a followed block that is not among the n blocks
- * of the table has ended. If none of the blocks that are followed at an address is among them, all
+ * of the table has ended. If the table has none of the blocks that are followed at an address, all
  * of these are let go, because the address shows nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
@@ -548,7 +548,7 @@ static int take_end(struct survivors *s, const struct abi_end *end, bool late)
 	return 0;
 }
 
-/* Counts the reported ends. Those that came after the window's end are kept for its next part: the
+/* Counts the reported ends. Ends that came after the window's end are kept for its next part: the
  * tables are read while the window goes on. 0 or -ENOMEM. */
 static int take_ends(struct survivors *s)
 {
@@ -615,7 +615,7 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 	return 0;
 }
 
-/* Counts the blocks of the last stretch that are live now, and those of the stretches before it.
+/* Counts the blocks that are live now and were born in the last stretch or in earlier stretches.
  * The last stretch may not be over, so it may be counted again later. */
 static int count_left(struct survivors *s)
 {

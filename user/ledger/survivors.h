@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts what becomes of blocks that are sampled in windows, by stack and age. profile/windowed.h
- * makes its estimates from these counts.
+/* Counts, by stack and age, what becomes of the blocks that are sampled in windows.
+ * profile/windowed.h makes its estimates from these counts.
  *
  * A block that is born in a window is followed from then on. If it ends in that window, its end is
  * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
@@ -42,8 +42,8 @@ struct survivors_window {
 	uint64_t allocs;	   /* allocating calls in the window */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool bulk;	 /* net_blocks is not known: blocks that end with their pools are not
-			  * counted */
+	bool bulk;	 /* net_blocks is not known, because blocks that end with their pools are
+			  * not counted */
 	double stands;	 /* for how many windows it stands: 1, or more if others were dropped. Set
 			  * like `number` */
 	bool continuous; /* a stretch of continuous tracing, which stands for no other time */
@@ -57,8 +57,8 @@ struct survivors_block {
 	uint32_t older;		/* 1 + index of the next older block at the address; 0: none */
 	uint64_t hash;
 	bool ended; /* its own end was seen */
-	/* seen in the part of a window that is being harvested: a free at the address; its own
-	 * end */
+	/* seen in the part of a window that is being harvested: a free at the block's address; the
+	 * end of this block itself */
 	bool freed_now, ended_now;
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
@@ -86,17 +86,18 @@ struct survivors_stack {
 	 * was counted. (A program may have ten thousand stacks, and see most of them just once.) */
 	struct survival_ages *groups[WINDOWED_GROUPS], *cohort;
 	double alike; /* result of survivors__compare(): see struct windowed_stack */
-	/* bytes born in windows; those of them in blocks of SURVIVORS_SMALL bytes and less */
+	/* sized: bytes born in windows. small: the part of them in blocks of SURVIVORS_SMALL bytes
+	 * and less */
 	double sized, small;
 	struct survivors_witness {
 		/* Sums over windows after a block's birth. watched: the block's bytes times the net
 		 * seconds for which its address was watched. freed: the block's bytes, once for
 		 * each window that saw a free at its address. */
 		double watched, freed;
-		/* Both are indexed by a block's age in a window after its birth. Only blocks whose
-		 * contents had not changed so far, and that had not ended before the window, count.
-		 * kept_s: the window's net seconds, added up over these blocks. ended: how many of
-		 * these blocks ended in the window. */
+		/* Both are indexed by a block's age in a window after its birth. Blocks count if
+		 * their contents had not changed so far, and if they had not ended before the
+		 * window. kept_s: the window's net seconds, added up over these blocks. ended: how
+		 * many of these blocks ended in the window. */
 		double kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 		/* All three are indexed by a block's age when contents are compared. Only blocks
 		 * that were unchanged at the last comparison count. asked: the number of these
@@ -119,8 +120,8 @@ struct survivors_counts {
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes; age_s: the block's age, in net seconds, when it ended or, if it did not
-	 * end in the window of its birth, at the end of this window */
+	/* weight: bytes. age_s: the block's age, in net seconds, when it ended. If it did not end
+	 * in the window of its birth, its age at the end of this window */
 	double weight, age_s;
 	bool died;
 };
@@ -136,8 +137,8 @@ struct survivors {
 	/* the last window's unharvested part: its start, and the allocating calls in it */
 	uint64_t piece_ns, piece_allocs;
 	uint64_t exec_ns;    /* when the present program began; 0: there was no exec */
-	uint64_t stride;     /* of the windows that are kept from the older half: old_windows.c */
-	uint64_t most_parts; /* so many stretches are merged in one at most: old_stretches.c */
+	uint64_t stride;     /* one in `stride` of the older windows is kept: old_windows.c */
+	uint64_t most_parts; /* at most so many stretches are merged into one: old_stretches.c */
 	double dropped_s;    /* net seconds of the windows that are not kept any more */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
@@ -147,8 +148,8 @@ struct survivors {
 	struct table by_addr; /* the newest block at each address */
 	struct abi_end *ends; /* reported ends that are not counted yet */
 	size_t n_ends, ends_room;
-	/* The first n_late of `ends` came after the last part of the window was over. That they are
-	 * ends is counted already. If the window goes on, they belong to its next part. */
+	/* The first n_late of `ends` came after the last part of the window was over. They are
+	 * already in `counts`. If the window goes on, they belong to its next part. */
 	size_t n_late;
 	struct survivors_birth *births; /* births in the window that is harvested */
 	size_t n_births, births_room;
@@ -175,7 +176,7 @@ int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
  * in place. addrs, live: addresses and records of the process's n blocks, read from the kernel
  * side's table a moment after window->end_ns. The blocks that were born in the window are followed
  * from now on, and their contents are read. now_ns: the time of that reading. If a window begins
- * where the last one ended, and both or neither are continuous, it continues the last one. If
+ * where the last one ended, it continues the last one. (Both must be continuous, or neither.) If
  * window->continuous, no ends were reported, so a block that is missing from the table has ended.
  * forget() is called for blocks born in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
@@ -195,10 +196,11 @@ double survivors__exposure(const struct survivors *survivors, uint64_t from, uin
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
-/* Harvests the window, or the part of a window, of the last survivors__meet(). Call it when this
- * part is over and survivors__note_end() was called for all ends in it. Ends that came later are of
- * use, too: some are of blocks that were born in this part, and the next part has all of them.
- * clock: must reach to the part's end. 0 or -ENOMEM. */
+/* Harvests the window, or the part of a window, of the last survivors__meet(): counts what became
+ * of blocks in it. Call it when this part is over and survivors__note_end() was called for all ends
+ * in it. Ends that came later may be noted before this call, too. Some of them are of blocks that
+ * were born in this part. All of them count in the next part. clock: must reach to the part's end.
+ * 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
 /* Is the window of the last survivors__meet() a stretch of continuous tracing? */
@@ -207,14 +209,14 @@ static inline bool survivors__in_stretch(const struct survivors *survivors)
 	return survivors->n_windows && survivors->windows[survivors->n_windows - 1].continuous;
 }
 
-/* Takes over the kernel side's counts so far, by stack of the process. Call it before each harvest:
- * in a continuous stretch these counts are the births. 0 or -ENOMEM. */
+/* Takes over the kernel side's counts so far, for each stack of the process. Call it before each
+ * harvest: in a continuous stretch, births are known from these counts. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
 /* Like survivors__take_sites(), for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
 /* Compares the contents of all blocks that may still live, for a profile of this moment. 0,
- * -ENOMEM, or what the reader answers. */
+ * -ENOMEM, or what the reader returns. */
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns,
 		    survivors_reader reader, void *ctx);
 
