@@ -115,9 +115,9 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for
  * another process's turn counts as a window, however little it costs. (A process may have only such
- * turns, so that nothing else tells of it. Whether turns are limited depends on whether the last
- * slot is free, which changes often. So a turn counts as continuous tracing only when it has lasted
- * twice as long as a limited turn may last.) */
+ * turns. If they did not count as windows, nothing would be known of the process. Whether turns are
+ * limited depends on whether the last slot is free, which changes often. So a turn counts as
+ * continuous tracing only when it has lasted twice as long as a limited turn may last.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&

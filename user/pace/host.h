@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many processes share one budget, a part of the machine's CPU time. This file decides when all
- * processes are traced at once and when in turn, whose turn is next, and when there is budget left.
- * It is arithmetic alone; the caller places and removes the probes.
+/* Many processes share one budget, a part of the machine's CPU time. This file decides if all
+ * processes are traced at once or in turn. If in turn, it decides whose turn is next, and whether
+ * budget is left for it. It is arithmetic alone; the caller places and removes the probes.
  *
  * There are two limits. For all processes together, tracing may cost no more than a share of the
  * machine's CPU time (number of cores times elapsed time). For each process, it may cost no more
@@ -30,9 +30,9 @@
  *
  * If tracing a process is cheap, its probes stay when its window ends. But its turn is limited to
  * HOST_LONGEST_TURN_NS while the host's limit is exceeded. While other processes wait for a turn,
- * this turn is also limited if no slot is free, or if the budget has allowed no window for some
- * time. The reason: a nearly idle process may cost a few per cent of a core, and some nearly idle
- * processes together can use up the whole budget.
+ * this turn is also limited in two cases: PACE_SLOTS windows are open (no slot is free), or the
+ * budget has allowed no window for some time. The reason: a nearly idle process may cost a few per
+ * cent of a core, and some nearly idle processes together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
  * would exceed its own limit. The forecast is a sum over processes: the cost per CPU time of each
@@ -66,8 +66,8 @@ struct host {
 	struct thinning_costs last; /* parts of the cost between the last two bookings;
 				     * last_samples_ns: `samples_ns` at the last booking */
 	double last_samples_ns;
-	/* while probes are everywhere: a factor above 1 is that of the sampling intervals of all
-	 * processes, except for a process whose own factor is larger */
+	/* while probes are everywhere: how far apart samples are. A factor above 1 holds for the
+	 * sampling intervals of all processes, except for a process whose own factor is larger */
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
 	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
@@ -130,8 +130,8 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 
-/* Notes that the probes have been removed everywhere since out_ns. Until now_ns the caller may have
- * been busy, with the harvest for example. */
+/* Notes that the probes have been removed everywhere since out_ns. Between out_ns and now_ns the
+ * caller may have been busy, for example with the harvest. */
 void host__left(struct host *host, uint64_t out_ns, uint64_t now_ns);
 /* Notes that the probes are everywhere again (returned), or that they could not be placed
  * everywhere again and are still out (not_returned). */

@@ -40,8 +40,8 @@ void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, 
 double pace__machine_cost_ns(struct scheduler *sc);
 /* Adds the time and the machine's cost since the last call to the host's account. */
 void pace__book(struct scheduler *sc);
-/* Adds the extra cost that arises if several processes have windows at a time. Call it before the
- * number of open windows changes. */
+/* Adds the extra cost that several processes cause if they have windows at the same time. Call it
+ * before the number of open windows changes. */
 void pace__note_others(struct scheduler *sc);
 void pace__note_felt(struct scheduler *sc, struct paced *p);
 

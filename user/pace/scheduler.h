@@ -96,8 +96,8 @@ struct pace_ops {
 	 * window begins. Calls from then on belong to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
-	/* Harvests windows that are over, or pieces of windows, from each process's start_ns to its
-	 * end_ns. The processes are in no order, and the function may sort them. */
+	/* Harvests windows that are over, or pieces of windows: records them, from each process's
+	 * start_ns to its end_ns. The processes are in no order, and the function may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
 	/* Skips what the process's probes have counted since the last harvest: these counts belong
 	 * to no window. */
@@ -238,17 +238,18 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
  * Call it before the profiles of processes that have ended are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
-/* Call it after other code has removed all probes. when_ns: when they were removed. Discards what
- * is void. Windows that were open are void, because the ends of their blocks were not seen.
- * Continuous tracing counts up to when_ns. Which blocks of continuous tracing are left is decided
- * by what can be read now. All probes are put back as after a gap. */
+/* Call it after other code has removed all probes. when_ns: when they were removed. Windows that
+ * were open are discarded, because the ends of their blocks were not seen. Continuous tracing
+ * counts up to when_ns. Of its blocks, those that the kernel's tables still have count as live. All
+ * probes are put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* Ends the run: harvests the last window of each process, and reads the contents of all blocks once
  * more. */
 void scheduler__stop(struct scheduler *scheduler);
 
-/* Shared only. Returns the felt cost of the probes of all processes since the beginning, ns. */
+/* Shared only. Returns the felt cost (windows.h) of the probes of all processes since the
+ * beginning, ns. */
 double scheduler__machine_cost_ns(struct scheduler *scheduler);
 
 /* Must missing probes of the process be put in place now? false: they are placed for its next

@@ -28,7 +28,7 @@
 /* If samples closer than asked for cost the host too much, they are not tried again for this
  * time. */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)	   /* probes removed so long ago: by other code */
+#define LATE_NS	      (10 * MS)	   /* if probes were removed so long ago, other code did it */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same length, if probes are in the code of all processes */
 

@@ -66,9 +66,9 @@ void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 /* Call it if the stretch that ends now was too expensive. A factor below 1 becomes 1, if this is
  * enough. Otherwise looks for an allowed factor with which the costs of the stretch would keep the
  * limit. If there is none, looks for a factor with which the costs of all stretches since the last
- * judgement would keep the limit. If there is such a factor, sets it, or twice the present one if
- * that is larger, and returns true. Returns false if there is none, or if the new factor would be
- * above the largest allowed. */
+ * judgement would keep the limit. If there is such a factor, sets the larger one of two factors:
+ * this factor, and twice the present factor. Then it returns true. Returns false if there is no
+ * such factor, or if the new factor would be above the largest allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

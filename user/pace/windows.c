@@ -363,8 +363,8 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* Returns what continuous tracing would cost for each ns of CPU time that the process uses without
- * probes, by what windows have shown. At least 1. At most DEAREST: if nearly all CPU time in
+/* Estimates from windows what continuous tracing would cost for each ns of CPU time that the
+ * process uses without probes. At least 1. At most DEAREST: if nearly all CPU time in
  * windows is cost, the rest is smaller than the error of the cost. */
 static double dearness(const struct windows *w)
 {
@@ -373,9 +373,9 @@ static double dearness(const struct windows *w)
 	return own > 0 ? fmax(cost / own, 1) : 1;
 }
 
-/* In a gap: is the process so idle that continuous tracing may be tried? It is, if for IDLE_NS it
- * has used so little CPU time that tracing would have kept the limit, and if it has no debt in the
- * second account. */
+/* In a gap: is the process so idle that continuous tracing may be tried? There are two conditions.
+ * For IDLE_NS, the process has used so little CPU time that tracing would have kept the limit. And
+ * it has no debt in the second account. */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns * dearness(w) >= w->steady * rest(w) * wall_ns)
@@ -425,8 +425,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
 	bool first = w->n_windows <= 1;
 
-	/* the cost of the first opening is not known, and an attempt's opening is unlike a
-	 * window's */
+	/* the cost of the first opening is not known, and opening an attempt costs another amount
+	 * than opening a window */
 	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
 		w->opening_ns = wall;

@@ -5,12 +5,12 @@
  * removes the probes.
  *
  * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
- * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
+ * place, cost grows at a rate that depends on the program: c ns per ns of its CPU time. If c is
  * no more than the share allowed for continuous tracing (`steady`), tracing is continuous.
  * Otherwise there are windows, and gaps in which the process works off the cost of the windows.
- * Windows may cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt,
- * which is checked several times a second, decides when the next window comes. A prediction cannot,
- * because a process may be busy, idle or stopped at any time.
+ * Windows may cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt is
+ * checked several times a second, and decides when the next window comes. This moment cannot be
+ * predicted, because a process may be busy, idle or stopped at any time.
  *
  * The length of windows is chosen so that a window comes about every second, but this length has
  * limits. With very short windows, most of the time would go into opening and closing, while few
@@ -20,8 +20,8 @@
  * from 12 ms to 6, loops of malloc had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost.
  * The length is drawn uniformly between 0.5 and 1.5 of its mean.
  *
- * A process may be busier in a window than before it. So a long window is looked at several times,
- * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
+ * A process may be busier in a window than before it. So a long window is checked several times,
+ * and ends once it has cost OVERSPENT times its expected cost. This makes windows in busy
  * times shorter than other windows, so busy times count for less than they should. Because of that,
  * OVERSPENT is large. So only windows in which the process begins to work end early, not windows in
  * which the process works somewhat more than before.
@@ -38,10 +38,11 @@
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
  * the requests in windows determined the 99th percentile of its request times. So a window in which
- * probes take more than a quarter of the CPU time is charged more. It is charged at least all the
- * time that pays for windows in a gap of the same length, not only the share b of that time. Then
- * at a limit of 1 % windows take one hundredth of the time, and one request in a hundred is
- * touched. (Where probes take less, requests hardly take longer, and windows may be longer.)
+ * probes take more than a quarter of the CPU time is charged more. Let T be the time that pays for
+ * windows in a gap of the same length ("Light work" below). The window is charged at least T, not
+ * only the share b of T. Then at a limit of 1 % windows take one hundredth of the time, and one
+ * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
+ * windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core, and is slowed twenty times in a window, uses
  * all of a core in the window. Suppose that only its own CPU time paid for windows. Then there
@@ -59,9 +60,10 @@
  * 	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
  *
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
- * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
- * end, some blocks end just before a window opens. (If gaps were uniform in 0.5 to 1.5 of their
- * mean, no end at an age between a window's length and half a gap would ever be seen.)
+ * and scaled to have mean 1 again. So gaps of every length occur. Then, for every age, some window
+ * is open when blocks of an earlier window have this age, and shows which of these blocks end. (If
+ * gaps were uniform in 0.5 to 1.5 of their mean, no end at an age between a window's length and
+ * half a gap would ever be seen.)
  *
  * Why the cost stays within the limit. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the
  * difference between the debt and -C is halved from window to window, whatever its cause (chance, a
@@ -81,13 +83,13 @@
  * share `steady` of one core, if the machine has idle time for that. Such a process costs little,
  * and windows would see little of it. (A process that waits for a CPU is not idle. `spare` and
  * `sleeps` show the difference.) For idle processes there is a second account, in which wall time
- * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times a time.
- * This time is the CPU time or, if that is longer, the wall time in which the process slept or the
- * machine had a core idle.
+ * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times T. Here T
+ * is the CPU time or, if that is longer, the wall time in which the process slept or the machine
+ * had a core idle.
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
- * conditions. First, for a while the process has used so little CPU time that tracing would have
- * cost no more of a core than it may cost. (Windows have shown what tracing costs for each ns of
+ * conditions. First, for a while the process has used so little CPU time that continuous tracing
+ * would have kept its limit. (Windows have shown what tracing costs for each ns of
  * the process's own CPU time. A Python service that uses a twentieth of a core would use all of one
  * while it is traced.) Second, the debt of the second account is not above 0. A process with two
  * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
@@ -203,12 +205,13 @@ void windows__delay(struct windows *windows, uint64_t ns);
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
-/* Notes that the process's probes are removed, whatever was planned here: another file (host.h)
- * decides when this process is traced. now_ns: may be in the past, if the probes were removed
- * earlier. cost_ns, cpu_ns: the totals at now_ns, or later ones. recent: recent cost and CPU time
- * per wall ns, which replace what was learnt of windows before. NULL: learns from the time since
- * the last change; then the totals should be those at now_ns. Nothing is learnt of windows if the
- * probes were out already. windows__step() opens the next window when it can be paid for. */
+/* Notes that the process's probes are removed. What was planned here does not count, because
+ * another file (host.h) decides when this process is traced. now_ns: may be in the past, if the
+ * probes were removed earlier. cost_ns, cpu_ns: the totals at now_ns, or later ones. recent: recent
+ * cost and CPU time per wall ns, which replace what was learnt of windows before. NULL: learns from
+ * the time since the last change; then the totals should be those at now_ns. Nothing is learnt of
+ * windows if the probes were out already. windows__step() opens the next window when it can be paid
+ * for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  const struct windows_rates *recent);
 /* Notes that the process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the
