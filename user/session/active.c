@@ -96,7 +96,7 @@ static int begin_selected(struct session *s, pid_t pid, struct error *err)
 
 	if (rc)
 		return rc;
-	/* what it used before it was traced again is not this tracing's */
+	/* CPU time from before this moment does not belong to this tracing */
 	if (!process__cpu_time_ns(pid, &cpu))
 		event.cpu_ns = cpu;
 	targets__welcome(s, &event);

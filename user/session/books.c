@@ -156,8 +156,8 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	rc = survivors__in_stretch(&b->survivors)
 		     ? reallocs__pass_over(&b->reallocs, &his)
 		     : reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	/* must come before survivors__harvest(): of the blocks that were born in a stretch of
-	 * continuous tracing, that function counts those that are left */
+	/* must come before survivors__harvest(): that function counts how many of the blocks born
+	 * in a stretch of continuous tracing are left */
 	if (!rc)
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);

@@ -10,9 +10,9 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* Some probes are for the target alone. Whether they act in such a process, too, depends on the
- * kernel: Linux 6.12 and later compare thread groups, and earlier kernels compare memory. Processes
- * in which such probes perhaps do not act are counted. A child of vfork that calls exec at once is
+/* Some probes are for the target alone. Whether they act in a borrower, too, depends on the kernel:
+ * Linux 6.12 and later compare thread groups, and earlier kernels compare memory. Borrowers in
+ * which such probes perhaps do not act are counted. A child of vfork that calls exec at once is
  * not counted, because it allocates nothing. So a process is counted only if it has used at least
  * this CPU time: then it did more than call exec. */
 #define WORKED_NS 5000000

@@ -176,8 +176,8 @@ static void adapt_own(struct session *s, struct target *t)
 }
 
 /* Adapts the interval to the number of samples that came. Where continuous tracing keeps the limit,
- * the samples may cost at most SAMPLES_SHARE of the limit, so that they do not make tracing exceed
- * it. */
+ * samples may cost at most SAMPLES_SHARE of it. Otherwise the samples could make tracing exceed the
+ * limit. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
@@ -588,7 +588,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns,
 					 (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
-	/* what an idle process does not spend is not saved up for ever */
+	/* an idle process saves up unspent budget only up to a limit */
 	in_windows = s->what & WHAT_HEAP && !t->budget.pace.windows.continuous;
 	r->left_ns = fmin(r->left_ns, in_windows ? REGIONS_CREDIT_NS : REGIONS_STEADY_CREDIT_NS);
 	r->at_ns = now_ns;
@@ -598,7 +598,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 		region_calls__stop(s, t);
 		return UINT64_MAX;
 	}
-	/* seeing regions cannot use up left_ns before then, even with all of a core */
+	/* even if seeing regions took a whole core, left_ns would not be used up before then */
 	return now_ns + (r->left_ns < REGIONS_OFTEN_NS	  ? REGIONS_OFTEN_NS
 			 : r->left_ns > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
 							  : (uint64_t)r->left_ns);

@@ -7,8 +7,8 @@
 #include "session/internal.h"
 
 /* Windows aim at this share of the limit. The limit counts cost as programs feel it (windows.h).
- * This cost differs from the calculated cost by some hundredths, so something is left below the
- * limit. */
+ * This cost differs from the calculated cost by some hundredths, so windows aim at a little less
+ * than the limit. */
 #define BUDGET_AIM 0.92
 /* Continuous tracing may cost this share of the limit. The share is nearer to 1 than BUDGET_AIM,
  * because continuous tracing costs what was calculated. */
@@ -38,8 +38,8 @@ void budget__end(struct session *session);
 bool budget__holds(struct session *session);
 
 /* Has the cost of probes been measured? For the heap, the cost of the allocator's calls must be
- * known. For regions, the cost of mmap and its like must be known, unless the heap is traced, too,
- * and there is no limit. */
+ * known. For regions, the cost of mmap and its like must be known. (It is not needed if the heap is
+ * traced, too, and there is no limit.) */
 bool budget__cost_known(const struct session *session);
 
 /* The target's process has ended, perhaps in a window: reads the clock of this window for the last

@@ -46,7 +46,7 @@ struct budget {
 	 * this window, or its present part, began. */
 	uint64_t interval, samples;
 	struct region_budget {
-		double left_ns; /* what seeing the process's regions may still cost, as of at_ns */
+		double left_ns; /* budget that is left for seeing the process's regions, at at_ns */
 		uint64_t at_ns; /* the last check; cpu_ns, cost_ns: the totals at that time */
 		double cpu_ns, cost_ns;
 		uint64_t next_ns; /* the next check; 0: there is no limit, or no regions are seen */
@@ -67,7 +67,7 @@ struct budget {
 /* Was the process traced in windows? Also true if its turn for a window never came. */
 bool budget__is_windowed(const struct budget *budget);
 
-/* Since when a process rests: targets__rests(). All zero: not known. */
+/* Tells since when a process rests; targets__rests() uses it. All zero: not known. */
 struct rest {
 	uint64_t cpu_ns;   /* the CPU time that it had used at the last check */
 	uint64_t since_ns; /* monotonic: the first check with that value */
@@ -193,8 +193,8 @@ struct build {
 	uint64_t begin_ns, end_ns;
 	bool faults; /* the heap's tables hold pages, not blocks */
 	bool blocks; /* the blocks of sites are asked for */
-	/* the coarsest interval, the one asked for, the finest of continuous tracing (0: there is
-	 * none), and the one of the next sample */
+	/* in this order: the coarsest interval; the interval asked for; the finest interval of
+	 * continuous tracing (0: there is none); the interval of the next sample */
 	uint64_t interval, asked_interval, finest_interval, present_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;

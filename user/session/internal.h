@@ -165,24 +165,25 @@ static inline uint64_t target__cpu_used_ns(const struct target *t)
 
 void profile_list__clear(struct profile_list *list);
 
-/* Makes the profiles of processes that were not named and have ended (none with
- * options->forget_ended), and frees their room in the kernel's tables. Does so only now and then,
- * because it reads all tables. */
+/* Handles processes that were not named and have ended: makes their profiles (unless
+ * options->forget_ended is set), and frees their room in the kernel's tables. Does so only now and
+ * then, because it reads all tables. */
 void profiles__settle_ended(struct session *session);
 
 /* With options->victims: now and then reads the blocks of the processes, because nothing can be
  * read any more once a process is a victim. */
 void profiles__foresee(struct session *session);
 
-/* --- sweep.c: frees what no end of a target frees --- */
+/* --- sweep.c: deletes entries of the kernel's tables that nobody needs, makes up for lost news
+ * --- */
 
 /* Now and then deletes entries of the kernel's tables that nobody needs, though their processes
  * live: else the tables fill up in days. */
 void sweep__tables(struct session *session);
 
-/* If news of processes was lost since the last call, finds out what the news would have told:
- * targets that have ended, processes that are traced but no targets yet, and processes that have
- * come and gone unnoticed. Call it when the other news has been read. */
+/* If news of processes was lost since the last call, finds out what the news would have told. It
+ * finds targets that have ended, processes that are traced but no targets yet, and processes that
+ * have come and gone unnoticed. Call it when the other news has been read. */
 void sweep__lost_news(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
@@ -210,8 +211,8 @@ void target_index__clear(struct target_index *index);
 
 /* --- borrowers.c: processes that run in a target's memory --- */
 
-/* Reads the CPU time of a target, and adds that of the processes that have run in its memory (as of
- * the last borrowers__look()). 0 or negative errno. */
+/* Reads the CPU time of a target, and adds the CPU time of its borrowers (as of the last
+ * borrowers__look()). 0 or negative errno. */
 int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
 
 /* Reads the CPU times of the processes that run in targets' memory, and brings lent_ns and
@@ -325,8 +326,8 @@ const char *files__not_traced(struct session *session, const struct target *targ
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
 
-/* Lets new files have the indexes of binaries that are gone, in all arrays that are indexed by
- * binary. */
+/* Makes the indexes of binaries that are gone free for new files. Clears their elements in all
+ * arrays that are indexed by binary. */
 void files__reuse(struct session *session);
 /* Now and then: closes files that no target maps any more, and takes the probes out of them. */
 void files__let_go(struct session *session);
@@ -397,8 +398,7 @@ void guard__restore(struct session *session);
  * longer, because the caller writes files. */
 void guard__expect(struct session *session, bool long_work);
 /* Sets the timer for the next beat, which is due if nothing else wakes memtrace until then. (A
- * periodic timer, beside that of the budgets, would wake memtrace twice as often as the budgets'
- * timer alone.) 0, or -1 with errno. */
+ * separate periodic timer for beats would wake memtrace twice as often.) 0, or -1 with errno. */
 int guard__await_beat(struct session *session);
 /* Reports that all is well, as long as tracing keeps its limit. It is called during long work that
  * blocks all else, such as looking up names. ctx: the session. */

@@ -20,7 +20,8 @@ struct launch {
 	bool held;	      /* stopped under ptrace */
 	bool loading;	      /* a dynamic linker is at work (at the stop after exec: about to
 			       * begin) */
-	uint64_t interp_addr; /* somewhere in the dynamic linker's mapping, 0: static program */
+	uint64_t interp_addr; /* an address in the dynamic linker's mapping; 0: the program is
+			       * static */
 	bool maps_code;	      /* the present system call maps a file as code */
 };
 

@@ -129,7 +129,8 @@ static bool any_of(const struct patcher *patchers, size_t n, const struct patche
 	return false;
 }
 
-/* The next check of the targets' new files places the probes, after a look at all processes. */
+/* Lifts the refusal of one allocator. The next check of the targets' new files examines all
+ * processes, and then places the probes. */
 static void lift(struct session *s, const struct patcher *p)
 {
 	unsigned char *mark = binaries__mark(s->binaries, &p->file);

@@ -45,8 +45,8 @@ bool privileges__missing(char *text, size_t size);
 /* Has this process the capability? */
 bool privileges__have(int cap);
 
-/* Gives up, for good, the capabilities that the phase does not need. CAP_DAC_OVERRIDE, which lets
- * files be written where this user may not, is kept but not effective: see privileges__override().
+/* Gives up, for good, the capabilities that the phase does not need. CAP_DAC_OVERRIDE (to write
+ * files where this user may not) is kept but not effective: see privileges__override().
  * The first call sets no_new_privs: programs executed later cannot regain any capability. So a
  * command must be forked before the first call. 0, or negative errno with err. */
 int privileges__limit(enum privileges_phase phase, const struct privileges_use *use,

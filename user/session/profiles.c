@@ -82,9 +82,9 @@ static int read_tables(struct session *s, struct capture_drain *drain, struct er
 	return rc ? error__set(err, rc, "out of memory") : 0;
 }
 
-/* Returns the wall clock at the start of a target's profile. For a target that came during the run
- * it was noted at that time: since the run's start the clock may have been set, or the machine may
- * have slept. */
+/* Returns the wall clock at the start of a target's profile. For a target that came during the run,
+ * this time was noted when the target came. (Since the run's start the clock may have been set, or
+ * the machine may have slept.) */
 static uint64_t start_unix_ns(const struct session *s, const struct target *t, uint64_t start_ns)
 {
 	return t->start_unix_ns && start_ns == t->start_ns
@@ -181,8 +181,8 @@ static int compare_kept(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* If there are more profiles of ended processes than can be kept, forgets those of the processes
- * that held least. */
+/* If there are more profiles of ended processes than can be kept, forgets the profiles of the
+ * processes that held least. */
 static void forget_least(struct session *s)
 {
 	_cleanup_free_ struct kept *kept = NULL;

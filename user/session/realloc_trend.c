@@ -45,8 +45,8 @@ static uint64_t middle(const struct survivors *e, const struct windowed_run *win
 	return first_ns + run / 4;
 }
 
-/* Returns for how many windows the last window that began at the time ns or before stands, or the
- * first window if none did. */
+/* Finds the last window that began at the time ns or before; if there is none, takes the first
+ * window. Returns for how many windows this window stands. */
 static double stands_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
@@ -135,10 +135,10 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 	 * process's growth. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
-	/* If the vectors grow, the process grows by more than the limit in this condition, even if
-	 * their growth follows the wall clock. (Windows make the wall clock and net time differ by
-	 * the factor `slowed`, which was never above MOST_HIDDEN in measurements.) If the process
-	 * grows by less, it is not certain that the vectors grow. */
+	/* If the vectors grow, the process grows by more than the right side of this condition,
+	 * even if the growth follows the wall clock. (Windows make the wall clock and net time
+	 * differ by the factor `slowed`, which was never above MOST_HIDDEN in measurements.) If the
+	 * process grows by less, it is not certain that the vectors grow. */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
 	/* if the process grows by less than its vectors seem to, their growth follows the wall

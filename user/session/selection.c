@@ -51,9 +51,9 @@ static bool fits(const struct session_selection *selection, const struct process
 
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
  * judged_ns: when the process executed a program that was not judged yet; 0: it was found by a
- * scan. cpu_ns: the CPU time that it had used by then. Such an exec ends a target, so one with the
- * same pid may have ended just now. If the news of its end was lost, it ends here: the kernel side
- * would refuse a process that it traces. */
+ * scan. cpu_ns: the CPU time that it had used by then. capture__add_process() refuses a process
+ * that the kernel side traces. So if it succeeds but there is a target with this pid, the exec has
+ * ended that target, and the news of its end was lost. Then this function notes the end. */
 static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t cpu_ns)
 {
 	struct abi_event event = {

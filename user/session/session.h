@@ -105,9 +105,9 @@ struct session_options {
 	double planned_s;
 	/* Instead of pids: a command to start and trace, as a NULL-terminated argv. NULL: none. */
 	char *const *command;
-	/* The process that becomes the command, from launch__fork(). The session takes it over, and
-	 * *launch is empty then. If session__open() fails earlier, the process stays the
-	 * caller's. */
+	/* The process that becomes the command, from launch__fork(). The session takes the process
+	 * over, and *launch becomes empty. If session__open() fails earlier, the process still
+	 * belongs to the caller. */
 	struct launch *launch;
 	/* Gets the command's wait status if the command ends before it could be traced;
 	 * session__open() then returns -ECHILD. May be NULL. */
@@ -175,9 +175,9 @@ int session__deactivate(struct session *session, pid_t pid);
 int session__activate(struct session *session, pid_t pid);
 
 /* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
- * the process will soon be traced again, and "" if nobody has asked for that. Else it says why
- * tracing the process again failed. If there was no room for the process, memtrace tries again to
- * trace it. Stops when fn returns something else than 0, and returns that; else 0. */
+ * the process will soon be traced again, and "" if nobody has asked to trace it again. Else it says
+ * why tracing the process again failed. If there was no room for the process, memtrace tries again
+ * to trace it. Stops when fn returns something else than 0, and returns that; else 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
@@ -309,10 +309,10 @@ void session__stop(struct session *session);
 void session__detach(struct session *session);
 
 /* Makes profiles of what each target holds. Call it once, after session__stop(). The profiles are
- * sorted and symbolized. Those that were made during the run, of processes that were not named and
- * had ended, come first. The others are in the order in which the targets came: first that of
- * options->pids. For each process, the profile of the heap comes before that of the regions. The
- * session owns the array and the profiles. 0, or negative errno with err. */
+ * sorted and symbolized. The first ones are those that were made during the run, for processes that
+ * were not named and had ended. The others are in the order in which the targets came, beginning
+ * with the order of options->pids. For each process, the profile of the heap comes before that of
+ * the regions. The session owns the array and the profiles. 0, or negative errno with err. */
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
@@ -328,8 +328,8 @@ bool session__command_ended(struct session *session, int *ret_wait_status);
 /* Returns where regions are seen, as text for people; "": they are not seen. */
 const char *session__region_place(const struct session *session);
 
-/* session__kind() returns how the probes were attached, and session__probes() where, as
- * capture__probes() does. */
+/* session__kind() returns how the probes were attached. session__probes() returns where they were
+ * attached, as capture__probes() does. */
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
 
@@ -341,9 +341,9 @@ uint64_t session__kernel_bytes(const struct session *session, bool *ret_at_most)
  * session__dispatch(). */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
-/* What tracing a process would do, found out without touching the process. A plan has the kind of
- * probe, the allocators with the place of every probe, and the cost of the probes. This cost is
- * measured on a child of memtrace's own. All zero before session__plan(). */
+/* What tracing a process would do. This is found out without touching the process. A plan has the
+ * kind of probe, the allocators with the place of every probe, and the cost of the probes. This
+ * cost is measured on a child of memtrace's own. All zero before session__plan(). */
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: no allocator is known */

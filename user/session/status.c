@@ -7,7 +7,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define RECENT_WINDOWS 8 /* the present rate of calls is that of the last RECENT_WINDOWS windows */
+#define RECENT_WINDOWS 8 /* the rate of calls is taken from the last RECENT_WINDOWS windows */
 
 static bool is_continuous(const struct target *t)
 {

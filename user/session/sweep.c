@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Frees what no end of a target frees, and finds out what lost news would have told. */
+/* Deletes entries of the kernel's tables that nobody needs, and makes up for lost news of
+ * processes. */
 #include <errno.h>
 
 #include "base/cleanup.h"
@@ -82,10 +83,10 @@ static int adopt(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Finds the processes whose first news was lost. Those that have ended meanwhile give back what the
- * kernel side holds of them. The order matters: a process that owned a row before the search, and
- * whose news has not come after it, is either found by the search or has ended. 0, or negative
- * errno: the search is to be made again. */
+/* Finds the processes whose first news was lost. If such a process has ended meanwhile, frees its
+ * row in the kernel's tables. The order of the steps matters: the rows are read before the search,
+ * and news is taken after it. A process that had a row but is then still unknown was not found by
+ * the search, so it has ended. 0, or negative errno: the search is to be made again. */
 static int seek_strangers(struct session *s)
 {
 	_cleanup_free_ uint32_t *processes = NULL;

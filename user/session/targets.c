@@ -82,15 +82,16 @@ static uint64_t began_ns(const struct target *t)
 	return t->begun_by_exec_ns ?: t->start_ns;
 }
 
-/* The wall clock at a moment of the run. It may be set, and the monotonic clock stands still while
- * the machine sleeps, so this is right for moments shortly before. */
+/* The wall clock at a moment of the run. The result is right only for moments shortly before now:
+ * the wall clock may be set, and the monotonic clock stands still while the machine sleeps. */
 static uint64_t wall_clock_ns(uint64_t monotonic_ns)
 {
 	return clock__now_ns(CLOCK_REALTIME) - clock__now_ns(CLOCK_MONOTONIC) + monotonic_ns;
 }
 
-/* Has this known file changed since the target began? Then it is perhaps not the target's own: that
- * one was deleted, and a new file got its inode number. (The vdso is memtrace's own copy.) */
+/* Has this known file changed since the target began? Then it is perhaps not the target's file: the
+ * target's file was deleted, and a new file got its inode number. (The vdso is memtrace's own
+ * copy.) */
 static bool is_newer(const struct session *s, const struct target *t, const struct file_id *file)
 {
 	struct file_state state;
@@ -345,8 +346,8 @@ void targets__note_unseen(struct session *s, const struct target *t)
 
 /* Looks for allocators in the target's new files, and probes them. Then it marks the files as done.
  * If the search failed because the process was gone, or because there was no room, the files stay
- * unmarked: it may succeed with the next process that maps them. It can succeed even if the target
- * has ended meanwhile, as long as the target's files are held open. */
+ * unmarked: a search may succeed with the next process that maps them. A search can succeed even if
+ * the target has ended meanwhile, as long as the target's files are held open. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -437,7 +438,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* Replaces the target's maps by those of the new program. (EVENT_EXEC reports that the old
+/* Replaces the target's maps by the maps of the new program. (EVENT_EXEC reports that the old
  * program's memory is gone.) The kernel side forgot the old mappings at the exec. They are
  * forgotten here, too, so that their unwind tables make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
@@ -495,8 +496,9 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		t->info.comm[sizeof(event->comm) - 1] = '\0';
 	}
 	/* Only a child that is gone already needs its parent's mappings. A child that can be read
-	 * may have called exec since: among the files of its old program, the search for allocators
-	 * would take a static program for a library, of which only exported functions count. */
+	 * may have called exec since. Beside the parent's files, its new program would look like a
+	 * library if it is static. Then the search for allocators would find only exported
+	 * functions. */
 	if (targets__refresh_maps(s, t) && event->kind == EVENT_FORK && parent)
 		t->maps_changed = !maps__copy(&parent->maps, &t->maps) && t->maps.n;
 	budget__welcome(s, t);
@@ -513,7 +515,7 @@ void targets__begin(struct session *s, const struct abi_event *event)
 }
 
 /* Notes the victim's size at this moment, as its last size. Its memory is about to be freed: sizes
- * read from now on would show this, not what the program did. */
+ * read from now on would show the freeing, not what the program did. */
 static void note_victim(struct session *s, const struct abi_event *event)
 {
 	struct target *t = targets__find(s, (pid_t)event->tgid);
@@ -559,8 +561,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->headless = true;
 		break;
 	case EVENT_EXIT:
-		/* The end of a named target is known from its pidfd, that of a selected target from
-		 * this event. The end is only noted here, because news of its last mappings is
+		/* The end of a named target is known from its pidfd, the end of a selected target
+		 * from this event. The end is only noted here, because news of its last mappings is
 		 * still to be read. */
 		if (!t) { /* the news of its beginning was lost: gives its number back */
 			capture__drop_process(s->capture, event->process);
@@ -593,7 +595,7 @@ void targets__read_size(struct target *t)
 	if (t->ended || t->is_victim || process__read_stat(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || !process__lives(&now))
 		return;
-	if (!now.rss_bytes) /* the main thread has ended, and perhaps the others, too */
+	if (!now.rss_bytes) /* the main thread has ended, and perhaps the other threads, too */
 		process__rss_bytes(t->info.pid, &now.rss_bytes);
 	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */
 		t->rss_bytes = now.rss_bytes;

@@ -21,14 +21,15 @@ double trend__weight(const struct abi_live *block)
 	return (double)block->size / estimate__probability(block->size, block->interval);
 }
 
-/* One row of segments per site. */
+/* The segments of all sites: one row for each site. */
 struct rows {
 	struct growth_segment (*at)[SERIES_SEGMENTS];
 	double *quantum;
 	double *header; /* bytes in front of each block of the site */
 	size_t n_segments;
 	uint64_t start_ns, end_ns; /* what the segments cover */
-	/* sizes of the blocks that were counted; footprint: with what the allocator adds to each */
+	/* bytes: sizes of the counted blocks, added up. footprint: the same, with the memory that
+	 * the allocator adds to each block */
 	double bytes, footprint;
 };
 
@@ -159,10 +160,10 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* For several ages, adds two shares to each site. The first is the share that is still held of the
- * memory that the site allocated at least that long ago. The second is the share of its live memory
- * that is at least that old. Allocation over time is known from the series; without a series it is
- * assumed to be even. 0 or -ENOMEM. */
+/* For several ages, adds two shares to each site. Of the memory that the site allocated at least
+ * that long ago, the first is the share that is still held. Of the site's live memory, the second
+ * is the share that is at least that old. Allocation over time is known from the series; without a
+ * series it is assumed to be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
@@ -204,7 +205,7 @@ static int add_survival(const struct build *b, struct profile *p, const struct p
 	return 0;
 }
 
-/* Do the site's blocks go on dying when they are old? (Leaked blocks do not, however many other
+/* Do the site's blocks go on dying when they are old? (Leaked blocks do not, even if many other
  * blocks of the same stack die young.) */
 static bool is_dying(const struct profile_site *site)
 {

@@ -13,8 +13,8 @@ double trend__weight(const struct abi_live *block);
 
 /* Adds what windows show of a process and its stacks (windowed_trend.c). These figures are used in
  * place of the kernel's live table. Live and allocated bytes come from the model of
- * profile/windowed.h. Growth does, too, unless nearly all of the run was traced continuously: then
- * trend__add_growth() finds the growth. 0 or -ENOMEM. */
+ * profile/windowed.h. Growth comes from it, too. But if nearly all of the run was traced
+ * continuously, trend__add_growth() finds the growth. 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
 			const struct process_sites *sites);
 

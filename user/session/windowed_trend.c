@@ -13,8 +13,8 @@
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* If continuous tracing has missed at most this share of a run, by the wall clock and by the net
- * clock, it still tells growth better than windows do. */
+/* If continuous tracing has missed at most this share of a run, it still tells growth better than
+ * windows do. (The share is measured by the wall clock and by the net clock.) */
 #define MOST_UNSEEN 0.2
 
 /* Returns when the present program began. After an exec, the time before the exec, and what was
@@ -25,8 +25,8 @@ static uint64_t program_begin_ns(const struct build *b)
 }
 
 /* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
- * clock and its end is not known. It is assumed to have continued as before. If it were assumed to
- * have done nothing, the traced part would seem to be all that it did. */
+ * clock and its end is not known. It is assumed to have continued as before. Without this
+ * assumption, the traced part would seem to be all that the process did. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -104,8 +104,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-/* Returns for how many bytes a block counts when live memory is shared out. some_live: some blocks
- * of its stack may live. Then a block that cannot live counts for nothing. */
+/* Returns for how many bytes a block counts when live memory is divided among threads. some_live:
+ * some blocks of its stack may live. Then a block that cannot live counts for nothing. */
 static double share_of(const struct survivors_block *block, bool some_live)
 {
 	return some_live && !survivors_block__may_live(block)
@@ -113,9 +113,8 @@ static double share_of(const struct survivors_block *block, bool some_live)
 		       : ldexp(trend__weight(&block->live), block->halved);
 }
 
-/* Shares a stack's live memory out to the threads that allocated those of its blocks that may live.
- * If none of the seen blocks may live, shares it out to all threads that allocated any of the seen
- * blocks. */
+/* Divides a stack's live memory among threads, by the blocks that each thread allocated. Only
+ * blocks that may live count. If none of the seen blocks may live, all seen blocks count. */
 static int add_live_estimate(const struct build *b, struct profile *p,
 			     const struct process_sites *sites, long site,
 			     const struct estimate *live,
