@@ -30,16 +30,16 @@
 /* The default of --rise-overhead: less than the limit of continuous tracing, and three times the
  * limit of windows. */
 #define RISE_OVERHEAD 0.03
-#define ROUND_SHARE   0.1 /* largest share of memtrace's time for reading all tables */
-#define ASKED_EVERY_S 1.0 /* least time between two rounds, if the server asks for rounds */
-#define WISH_EVERY_S  0.2 /* least time between two other wishes: placing probes takes some 10 ms */
+#define ROUND_SHARE   0.1 /* at most this share of memtrace's time goes to rounds */
+#define ASKED_EVERY_S 1.0 /* least time from a round to one that the server requests */
+#define WISH_EVERY_S  0.2 /* least time between two requests about a process */
 
 struct agent_config {
 	struct trace_config trace;
 	struct push_config push;
 	char *push_text; /* text of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
-	double rise_overhead; /* as trace.max_overhead, for a process that grows; 0: off */
+	double rise_overhead; /* limit of the cost for a process that grows; 0: off */
 	bool rise_overhead_given;
 	const char *spool; /* directory; NULL: none */
 	const char *listen[AGENT_LISTEN];
@@ -53,22 +53,22 @@ struct run {
 	struct session *session;
 	struct server *server;
 	struct spool *spool;
-	double victims_at_s; /* killed processes are not looked for before this time */
-	uint64_t taken_ns;   /* when the reading of figures in this round began, wall clock */
+	double victims_at_s; /* the next search for killed processes begins no earlier than this */
+	uint64_t taken_ns;   /* wall clock: when this round began to read figures */
 	struct server_wishes wishes;
-	double wishes_at_s; /* the next wish is not carried out before this time */
+	double wishes_at_s; /* the server's next request is carried out no earlier than this */
 	int alive;	    /* the supervisor's pipe */
 	/* as of the last round: how often the server was started, and how many profiles were
 	 * dropped */
 	uint64_t n_started, n_dropped;
-	/* how often a process got more windows, and how often a process did not, because enough
-	 * other processes had them already */
+	/* n_favours: how often a process got more windows. n_favours_refused: how often it got
+	 * none, because enough other processes had more windows. */
 	uint64_t n_favours, n_favours_refused;
 };
 
-/* argc, argv: the agent's arguments as given. In the other two members, the lines of the agent's
- * file stand in place of --config. in_force: the arguments that are in force now. before: the last
- * earlier arguments with which a tracer has started. */
+/* argc, argv: the agent's arguments as given. in_force: the arguments that the present tracer has.
+ * before: earlier arguments; they are the last ones with which a tracer has started. In in_force
+ * and before, the lines of the agent's file replace --config. */
 struct command_line {
 	int argc;
 	char **argv;
@@ -95,8 +95,9 @@ TAKE_OPTION(listen)
 	return 0;
 }
 
-/* arguments__expand() has already replaced the --config of the command line, and refused a second
- * one, and config in a file. So only a shortened name in a file (conf) gets here. */
+/* Refuses a line such as "conf = FILE" in the file. arguments__expand() has already handled the
+ * other cases. It replaces the first --config of the command line, and refuses a second one and the
+ * line "config = FILE". */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
@@ -194,8 +195,8 @@ const struct command command_agent = {
 
 #define SHARED_BYTES (4 * AGENT_CONFIG_BYTES)
 
-/* Memory that the supervisor shares with its children until they start children of their own, which
- * are not trusted. */
+/* Memory that the supervisor shares with its children. A child gives it up before it starts
+ * children of its own, because these are not trusted. */
 static struct shared {
 	/* the addresses that the tracer listens on */
 	size_t n_held;
@@ -205,9 +206,9 @@ static struct shared {
 	char arguments[SHARED_BYTES];
 } * shared;
 
-/* Could an agent start with these arguments, which one line of the file contains? A new tracer
- * starts only after the old one has ended, so errors have to be found before the old one ends. 0,
- * or the exit status after a complaint. */
+/* Could an agent start with the arguments of one line of the file? This is checked before the old
+ * tracer ends, because a new tracer can start only after that. 0, or the exit status after a
+ * complaint. */
 static int try_line(int n, char **argv)
 {
 	const char *addresses[AGENT_LISTEN];
@@ -254,7 +255,7 @@ static int parse_options(const struct arguments *args, struct agent_config *c,
 	if (c->trace.to_stdout)
 		return usage_error("agent", "-o - works for record only: agent serves its profiles "
 					    "over HTTP");
-	if (c->trace.what & (c->trace.what - 1)) /* more than one bit */
+	if (c->trace.what & (c->trace.what - 1)) /* more than one kind */
 		return usage_error("agent",
 				   "--what takes one kind here, because the pages show one profile "
 				   "of each process: heap, regions or faults");
@@ -309,8 +310,8 @@ static void favour(struct run *run, pid_t pid)
 		complain("pid %d surely grows, and has more windows for some minutes", pid);
 }
 
-/* Carries out the server's wish about a process. The server is not trusted: nothing changes for a
- * process that is not a target, or that was not paused at the server's request. Returns true if the
+/* Carries out the server's next request about a process. The server is not trusted: only targets
+ * change, and tracing resumes only if it was stopped at the server's request. Returns true if the
  * set of traced processes has changed. */
 static bool grant_wish(struct run *run, double now)
 {
@@ -339,7 +340,8 @@ static bool grant_wish(struct run *run, double now)
 	return !rc;
 }
 
-/* Tells the server how the round went. complete: every process was reported on. */
+/* Tells the server that the round is over. complete: the round had a message about every
+ * process. */
 static void end_round(struct run *run, bool complete, double round_s, double every_s)
 {
 	struct session_favoured favoured[SESSION_FAVOURED];
@@ -381,7 +383,8 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* all profiles are sent also if the server may lack the last profile of a process */
+	/* the server may lack the last profile of a process if it was started anew or a profile was
+	 * dropped: then all profiles are sent */
 	news.all = asked || run->n_started != run->server->n_started ||
 		   run->n_dropped != run->server->n_dropped;
 	run->n_started = run->server->n_started;
@@ -470,9 +473,9 @@ static int go_on(struct run *run, int signal_fd)
 	size_t told = 0;
 
 	for (;;) {
-		/* While a round that the server has asked for is not made yet, or the list of its
-		 * wishes is full, nothing is read from the server. Otherwise the server could wake
-		 * the tracer up again and again. */
+		/* In two cases nothing is read from the server: a requested round is still to be
+		 * made, or the list of requests is full. Otherwise the server could wake the tracer
+		 * up again and again. */
 		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
 		short events = server__events(run->server, deaf);
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
@@ -511,7 +514,7 @@ static int go_on(struct run *run, int signal_fd)
 		if (now < next && !(*asked && now >= asked_at + rest))
 			continue;
 		all = *asked;
-		*asked = false; /* while a round is sent, another one may be asked for */
+		*asked = false; /* the server may request another round while this one is sent */
 		next = make_round(run, all, &rest);
 		asked_at = clock__monotonic_s();
 	}
@@ -564,7 +567,7 @@ static int trace(void *ctx, int alive)
 	options = trace_config__session_options(&config.trace);
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
-	options.regions_if_easy = false; /* no page of the server shows regions */
+	options.regions_if_easy = false; /* the server has no page for regions */
 	options.favoured_overhead = config.rise_overhead;
 	if (session__open(&options, &session, &err))
 		return fail(&err);

@@ -14,8 +14,8 @@
 #include "cli/cli.h"
 
 #define OPTION "--config"
-/* The shortest form of OPTION with which no other option of the agent begins. (--con could be
- * --container.) */
+/* The shortest form of OPTION. No shorter form is allowed, because --con could also mean
+ * --container. */
 #define SHORTEST "--conf"
 #define SPACES	 " \t\r"
 
@@ -91,8 +91,9 @@ static bool begins(const char *name, const char *word)
 }
 
 /* Turns "name = value" or "name" into --name=value or --name. The caller frees *ret; NULL: the line
- * is empty or a comment. -EINVAL: the line has another form, or its option has no place in a file.
- * --help and --version would end the process that checks the file, as if the file were good. */
+ * is empty or a comment. -EINVAL: the line has another form, or its option is not allowed in a
+ * file. Such options are --help and --version: the process that checks the file would end with
+ * status 0, as if the file were good. */
 static int read_line(char *line, char **ret)
 {
 	char *value = strchr(line, '='), *name;

@@ -24,9 +24,9 @@ struct arguments {
 	int argc;
 };
 
-/* Copies argv. The lines of FILE take the place of the option --config FILE, which may be given
- * once, and may be shortened to --conf. check(), if it is not NULL, gets the n arguments of one
- * line (argv[0] is the command's name), and complains if they are wrong. 0; -ENOMEM; EXIT_USAGE or
+/* Copies argv. The lines of FILE replace the option --config FILE. This option may be given once,
+ * and may be shortened to --conf. check() gets the n arguments of one line (argv[0] is the
+ * command's name), and complains if they are wrong; it may be NULL. 0; -ENOMEM; EXIT_USAGE or
  * EXIT_FAILED after a complaint that names file and line. Free with arguments__free() in any
  * case. */
 int arguments__expand(const char *command, int argc, char **argv, int (*check)(int n, char **argv),

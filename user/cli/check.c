@@ -91,7 +91,7 @@ static void print_hazards(const struct features *f)
 		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed "
 		     "in "
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
-	if (f->seccomp_kills) /* memtrace then uses no return probes */
+	if (f->seccomp_kills) /* memtrace uses no return probes: see below */
 		;
 	else if (session)
 		puts("  - return probes touch only sampled calls here.");
@@ -132,9 +132,9 @@ static void print_footprint(void)
 	}
 }
 
-/* The compiler has copied the allocation and the release of a pool's blocks to hundreds of places.
- * Prints the number of these places, and the mean cost of a call there. frees: the places of the
- * release; false: the places of the allocation. */
+/* For a pool whose code the compiler has copied to hundreds of places: prints the number of these
+ * copies, and the mean cost of a probe hit there. frees: counts the copies that release a block;
+ * false: counts those that allocate one. */
 static void print_copies(const struct allocator *a, const struct session_plan *plan, bool frees)
 {
 	unsigned int n = 0, emulated = 0;
@@ -295,7 +295,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	struct error err = {};
 	int status;
 
-	fflush(stdout); /* this output must come before that of stderr */
+	fflush(stdout); /* the text on stdout must come before the text on stderr */
 	if (!list)
 		error__set(&err, -ENOMEM, "out of memory");
 	if (err.code || session__check_alone(pid, &err))

@@ -13,8 +13,8 @@
 
 char *printable(char *text)
 {
-	/* A terminal could take control characters for a command: those of C0, and also those of C1
-	 * if it reads single bytes. */
+	/* Replaces control characters, because a terminal obeys them. Bytes from 0x80 to 0x9f are
+	 * replaced, too: some terminals take them for C1 controls. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';
@@ -116,7 +116,7 @@ int unknown_option(const char *command, char *const *argv)
 {
 	const char *text = argv[optind - 1];
 
-	if (optopt && optopt < 256) /* one letter, perhaps among several after one dash */
+	if (optopt && optopt < 256) /* a one-letter option; several may follow one dash */
 		return usage_error(command, "there is no option -%c", optopt);
 	return usage_error(command,
 			   "there is no option %s; an option may be shortened only if no other "
@@ -130,7 +130,7 @@ int end_output(int status)
 		return status;
 	if (fflush(stdout))
 		complain("cannot write to standard output: %s", strerror(errno));
-	else if (ferror(stdout)) /* the reason is not known any more */
+	else if (ferror(stdout)) /* an earlier write failed, and its errno is lost */
 		complain("cannot write all of the output to standard output");
 	else
 		return 0;

@@ -35,8 +35,8 @@ extern const struct command command_record, command_top, command_report, command
 /* Prints "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Makes hear() get all complaints from now on, while a screen covers stderr. NULL: complaints go to
- * stderr again. */
+/* Passes complaints to hear() from now on, and no longer writes them to stderr. NULL: complaints go
+ * to stderr again. */
 void complain_to(void (*hear)(const char *text));
 
 /* Complains with the text of `err`. Returns EXIT_FAILED. */

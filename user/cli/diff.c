@@ -29,7 +29,7 @@ struct diff_config {
 	const char *token_file;
 	struct fetch_options fetching;
 	struct table_options table;
-	const struct diff *diff; /* one of `diff` and `replicas` is set */
+	const struct diff *diff; /* either `diff` or `replicas` is set */
 	const struct replicas *replicas;
 };
 

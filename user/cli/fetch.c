@@ -95,8 +95,8 @@ static void run_curl(pid_t parent, const int fds[4], const char *socket, const c
 	}
 	argv[n++] = "--url";
 	argv[n++] = url;
-	/* only the owner and the group of a unix socket may use it, so curl keeps memtrace's
-	 * user */
+	/* A unix socket is open to its owner and its group only. So for a socket, curl keeps
+	 * memtrace's user. */
 	if (socket ? sandbox__leave_as_user(parent, fds, n_fds)
 		   : sandbox__leave(parent, fds, n_fds))
 		_exit(126);
@@ -199,7 +199,8 @@ int fetch__profile(const char *url, const struct fetch_options *options,
 		rc = decode_bytes(url, bytes, len, &profile, err);
 	if (rc)
 		return rc;
-	profile->file = profile__keep(profile, url); /* the URL tells the host */
+	/* the file's name is the URL, so that outputs name the host */
+	profile->file = profile__keep(profile, url);
 	if (!profile->file) {
 		profile__free(profile);
 		return error__set(err, -ENOMEM, "out of memory");

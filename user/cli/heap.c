@@ -33,9 +33,10 @@ struct heap_config {
 	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
 	struct scan_pace pace;
 
-	struct session *session;       /* with --stacks: owns `profile`; else NULL */
-	struct profile *read;	       /* with --profile: what the file has; else NULL */
-	const struct profile *profile; /* with either: the heap's profile, with sampled blocks */
+	struct session *session; /* with --stacks: owns `profile`; else NULL */
+	struct profile *read;	 /* with --profile: the profile in the file; else NULL */
+	/* with --stacks or --profile: the heap's profile, with sampled blocks */
+	const struct profile *profile;
 
 	struct heap_look look;
 };
@@ -263,7 +264,8 @@ int cmd_heap(int argc, char **argv)
 			      config.top || config.pace.hurry || config.pace.max_share > 0))
 		return usage_error("heap", "--debug-blocks goes with none of --json, --stacks, "
 					   "--profile, --max-overhead, -f and -n");
-	/* With --stacks, the end of tracing is the second limit. */
+	/* Privileges are given up in two steps. The second step comes at the end of tracing with
+	 * --stacks, and at once otherwise. */
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    (config.stacks
 		     ? privileges__begin_files(&err)

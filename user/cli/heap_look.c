@@ -15,8 +15,8 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-/* At most this many censuses: if a heap changes too fast for one census, it may change less during
- * the next. */
+/* At most this many censuses. A census fails if the heap changes too fast, but the next one may
+ * succeed. */
 #define TRIES 3
 
 TAKE_OPTION_HEAD(scan_pace)

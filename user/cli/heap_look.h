@@ -25,11 +25,11 @@ TAKE_OPTION_HEAD(scan_pace);
 	       "one. off: no limit. Tracing has the limits of record in any case."
 
 struct heap_look_options {
-	bool origins; /* which functions made the blocks? */
-	/* with `origins`: the heap's profile with its sampled blocks, which must outlive struct
-	 * heap_look; NULL: no block is known */
+	bool origins; /* find out which functions made the blocks */
+	/* with `origins`: the heap's profile, with sampled blocks whose makers are known. It must
+	 * outlive struct heap_look. NULL: no maker is known. */
 	const struct profile *profile;
-	bool by_file; /* the profile is from a file: blocks may have been replaced since */
+	bool by_file; /* the profile is from a file, so its blocks may be gone by now */
 	const struct heap_range *ranges; /* as in census_options */
 	size_t n_ranges;
 	double patience_s; /* for all censuses together; 0: SCAN_PATIENCE_S for each */

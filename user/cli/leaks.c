@@ -18,7 +18,7 @@ struct leaks_config {
 	const char *output;
 	struct table_options table;
 	bool json;
-	const struct profile *profile; /* one of `profile` and `diff` is set */
+	const struct profile *profile; /* either `profile` or `diff` is set */
 	const struct diff *diff;
 };
 

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define READER_MS 100 /* a reader, if there is one, makes room within this time */
+#define READER_MS 100 /* if there is a reader, it makes room within this time */
 
 int nowait__open(int fd)
 {

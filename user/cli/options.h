@@ -35,9 +35,9 @@ struct option_row {
 			const char *value)
 #define TAKE_OPTION(what) static TAKE_OPTION_HEAD(what)
 
-/* For rows whose value is stored at offset `to`: take_text() stores a const char *, take_rows() an
- * unsigned (a number of rows of a table), take_pid() a pid_t, and take_seconds() a double above
- * 0. */
+/* For rows whose value is stored at offset `to`. take_text() stores a const char *. take_rows()
+ * stores an unsigned: a number of rows of a table. take_pid() stores a pid_t, and take_seconds() a
+ * double above 0. */
 TAKE_OPTION_HEAD(text);
 TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);

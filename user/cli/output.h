@@ -17,12 +17,12 @@ struct format {
 	const char *name;
 	int (*encode)(const struct profile *profile, struct sink *sink);
 	const char *extension; /* extension of the format's files */
-	bool by_default;       /* record writes it without -f */
+	bool by_default;       /* record writes this format if no -f is given */
 	bool binary;	       /* the format is not for a terminal */
 	bool needs_objects;    /* the profile must have numbers of objects, and say how it was
 			        * sampled */
 	bool needs_addresses;  /* the profile must have an address for each function */
-	bool views;	       /* the format can show stacks by any weight, and below roots
+	bool views;	       /* the format can show views: stacks by any weight, below roots
 			        * (profile/view.h) */
 };
 
@@ -38,8 +38,8 @@ const struct format *find_format(const char *name);
  * usage_error(). */
 int take_drawn_format(const char *command, const char *what, const char *value,
 		      const struct format **ret);
-/* Can the format (NULL: none was given) be combined with --json and with this output? output: a
- * path; NULL: standard output. 0, or the status of usage_error(). */
+/* Checks whether the format can be combined with --json and with this output. format: NULL if none
+ * was given. output: a path; NULL: standard output. 0, or the status of usage_error(). */
 int check_drawn_format(const char *command, const struct format *format, bool json,
 		       const char *output);
 

@@ -199,8 +199,8 @@ static int show_leader(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* Shows the leaks so far, before the end of the run. Returns when to show them again, so that
- * showing them takes at most a hundredth of memtrace's time. */
+/* Shows the leaks that are known before the end of the run. Returns when to show leaks again, so
+ * that this takes at most a hundredth of memtrace's time. */
 static double show_leaders(struct session *s, struct record_config *config)
 {
 	double start, took;
@@ -223,7 +223,7 @@ static void show_status(struct session *s, struct status_line *line)
 	session__status(s, &st);
 	if (!session_status__rates(&line->last, &st, &rates))
 		return;
-	/* A line that wraps could not be overwritten. */
+	/* A line wider than the terminal would wrap, and could not be overwritten. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
 		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
 	/* The most important fields come first: a narrow terminal loses the last ones. */
@@ -231,8 +231,8 @@ static void show_status(struct session *s, struct status_line *line)
 	if (st.n_live)
 		add_field(text, columns, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
 			  per_second(rates.live_bytes, rate));
-	/* In windows, live memory is estimated only for the table. Until then the line shows
-	 * anonymous memory. */
+	/* In windows, live memory is estimated only at the end of the run. During the run the line
+	 * shows the growth of anonymous memory. */
 	if (st.n_grown)
 		add_field(text, columns, "  anonymous memory %s%s",
 			  format_change(st.grown_bytes, bytes),
@@ -254,9 +254,10 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last = st;
 }
 
-/* A traced command gets the terminal's Ctrl-C as well, and decides itself whether to end. SIGTERM
- * goes to memtrace alone and is passed on to the command. Without a command, either signal ends the
- * tracing. A second signal always ends the tracing. Returns true if the tracing is over. */
+/* The terminal sends Ctrl-C to a traced command as well, and the command decides whether to end.
+ * Another signal, such as SIGTERM, is passed on to the command. Without a command, the first signal
+ * ends the tracing. A second signal always ends the tracing. Returns true if the tracing is
+ * over. */
 static bool take_signal(int signal_fd, struct session *s, struct snapshots *snapshots, int *signals)
 {
 	struct signalfd_siginfo info;
@@ -344,8 +345,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 
 			if (keep_snapshots(c, s, &line, &took))
 				status = EXIT_FAILED;
-			/* snapshots take at most a tenth of the time; one snapshot stands for all
-			 * snapshots that are due meanwhile */
+			/* Snapshots take at most a tenth of the time. If several become due in the
+			 * meantime, only one is made. */
 			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
@@ -366,7 +367,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		}
 	}
 	clear_status(&line);
-	say_refused(s, &told); /* a run may end before its first news */
+	say_refused(s, &told); /* a run may end before the loop has reported refused probes */
 	return status;
 }
 
@@ -502,8 +503,8 @@ int cmd_record(int argc, char **argv)
 	options.resident = config.more.resident;
 	options.blocks = config.why || config.trace.heap || config.more.resident;
 	options.ret_command_status = &wait_status;
-	/* SIGUSR1 gets a handler and is not blocked: the command would inherit a mask, but does not
-	 * inherit a handler. */
+	/* SIGUSR1 gets a handler and is not blocked, because the command would inherit a blocked
+	 * signal. It does not inherit a handler. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},
 		  NULL);
 	switch (session__open(&options, &session, &err)) {
@@ -517,7 +518,7 @@ int cmd_record(int argc, char **argv)
 	}
 
 	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. The
-	 * signals are not blocked earlier, because the command must not inherit the mask. */
+	 * signals are blocked only now, because the command must not inherit the mask. */
 	end_signals(&signals);
 	sigaddset(&signals, SIGUSR1);
 	signal_fd = take_signals(&signals);
@@ -526,8 +527,9 @@ int cmd_record(int argc, char **argv)
 	record_why__begin(&config, session);
 	if (session__start(session, &err))
 		return fail(&err);
-	complain_to(nowait__complain); /* until the probes are out, nothing may block */
-	say_start(&config, session);   /* its text is true only from here on */
+	/* as long as probes are in place, memtrace must never block */
+	complain_to(nowait__complain);
+	say_start(&config, session); /* says that tracing has begun */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
 	session__stop(session);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* After the run, finds what lies in the heaps of the processes. record --rss needs this to take the
- * allocator's own memory apart, and record --heap to tell who made the blocks. After a failure the
- * contents are not known, but the profile is still written. */
+/* After the run, finds what lies in the heaps of the processes. With --rss, record splits the
+ * allocator's own memory into parts. With --heap, it tells who made the blocks. If the heap cannot
+ * be read, the profile is still written, without this. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,11 +15,12 @@
 #include "cli/record_internal.h"
 
 #define PATIENCE_S 10.0 /* time limit for one process */
-#define HEAP_S	   30.0 /* the same with --heap, which looks at the content of each block */
-#define RUN_S	   60.0 /* time limit for all processes of the run */
+/* time limit for one process with --heap, which reads the content of each block */
+#define HEAP_S 30.0
+#define RUN_S  60.0 /* time limit for all processes of the run */
 
-/* Takes a census of a process's heap. left_s: the time that is left for all processes; 0 or less:
- * there is none. */
+/* Takes a census of a process's heap. left_s: the rest of the time limit for all processes; 0 or
+ * less: the time is over. */
 static int look(const struct record_config *c, const struct profile *p, double left_s,
 		bool cancelled, struct heap_look *ret, struct error *err)
 {
@@ -41,7 +42,8 @@ static int look(const struct record_config *c, const struct profile *p, double l
 	return heap_look__take(p->pid, &options, ret, err);
 }
 
-/* Is the census good enough to take the heap's memory apart? If not, `why` says why. */
+/* Is the census good enough to split the heap's memory into parts? If not, `why` gets the
+ * reason. */
 static bool explains(const struct heap_look *look, const struct resident *r, char *why, size_t size)
 {
 	const struct heap_slack *slack = &look->census.slack;
@@ -64,8 +66,8 @@ static bool explains(const struct heap_look *look, const struct resident *r, cha
 	return false;
 }
 
-/* Stores in the profile what the heap's resident pages hold. failed: why there was no census; NULL:
- * there was one. 0 or -ENOMEM. */
+/* Stores in the profile what the heap's resident pages hold. failed: the reason why the census
+ * failed; NULL: it succeeded. 0 or -ENOMEM. */
 static int explain_resident(struct profile *p, const struct heap_look *look, const char *failed)
 {
 	char why[256];

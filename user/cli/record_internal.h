@@ -26,7 +26,8 @@ struct written {
 /* With --heap: what lies in the heap of a process. */
 struct record_heap {
 	const struct profile *profile; /* the heap's */
-	struct heap_look *look;	       /* owned; NULL: `failed` (also owned) says why */
+	/* owned; NULL: `failed`, which is also owned, has the reason */
+	struct heap_look *look;
 	char *failed;
 };
 
@@ -45,7 +46,7 @@ struct record_config {
 	bool json;
 	const char *json_path; /* NULL: JSON goes to the stream of tables */
 	const char *parts_dir; /* directory for record_write_parts(); NULL: none */
-	FILE *out;	       /* for tables and JSON: record_choose_output() */
+	FILE *out;	       /* stream of tables and JSON, chosen by record_choose_output() */
 	const char *out_name;
 	bool quiet, verbose;
 	bool why;			     /* --why */
@@ -70,16 +71,17 @@ int record_check_outputs(const struct record_config *c, struct error *err);
  * its privileges when the run stops. */
 void record_why__begin(struct record_config *c, struct session *session);
 
-/* Searches the processes' memory after the probes were taken out. Stores in the profiles who holds
- * the blocks, or why that is not known. If `signals` becomes readable, the search ends. */
+/* Searches the processes' memory after the probes were removed. Stores in the profiles who holds
+ * the blocks, or the reason why the holders are not known. If `signals` becomes readable, the
+ * search ends. */
 void record_why__ask(struct record_config *c, struct profile *const *profiles, size_t n,
 		     int signals);
 
 /* --- record_heap.c: with --rss and --heap, what lies in the heaps --- */
 
-/* Makes a census of each process's heap after the probes were taken out. With --rss, stores in the
+/* Makes a census of each process's heap after the probes were removed. With --rss, stores in the
  * profiles what the resident pages of the heap hold. With --heap, stores in `c` what
- * record_heap__of() returns. If something is not known, stores why. If `signals` is readable, no
+ * record_heap__of() returns. If a census fails, stores the reason. If `signals` is readable, no
  * further census begins. 0 or -ENOMEM. */
 int record_heap__look(struct record_config *c, struct profile *const *profiles, size_t n,
 		      int signals);
@@ -98,9 +100,10 @@ void record_choose_output(struct record_config *c);
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
-/* To be called after the session's profiles are written. For each part of the model of windows
- * (profile/parts.h), computes the estimates that the same windows give without that part. Writes
- * these estimates as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
+/* To be called after the session's profiles are written. The model of windows consists of parts
+ * (profile/parts.h). Leaves out one part after the other, and computes the estimates from the same
+ * windows each time. Writes the estimates as JSON into parts_dir. 0, or EXIT_FAILED after a
+ * complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

@@ -15,7 +15,7 @@
 #include "profile/parts.h"
 #include "session/session.h"
 
-#define HEAP_ROWS 10 /* in each table of --heap if -n is not given, as in memtrace heap */
+#define HEAP_ROWS 10 /* rows in each table of --heap without -n, as in memtrace heap */
 
 int record_check_outputs(const struct record_config *c, struct error *err)
 {
@@ -107,8 +107,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
-/* Returns the weight of the table's rows. For a command this is the memory held at the peak,
- * because at its end a command has often freed all. */
+/* Returns the weight that the table's rows show. For a command this is the memory held at the peak,
+ * because most commands have freed all their memory at their end. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {

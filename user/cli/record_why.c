@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* record --leaks --why: finds after the run who holds the blocks of the stacks that grow. After a
- * failure the holders are not known, but the profile is still written. */
+/* record --leaks --why: finds after the run who holds the blocks of the stacks that grow. If the
+ * search fails, the profile is still written, without the holders. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -19,8 +19,9 @@
 #define STACKS	   10	/* at most this many stacks: those that grow most surely */
 #define BLOCKS	   1000 /* at most this many blocks, of all these stacks together */
 #define PATIENCE_S 10.0 /* time limit for one scan */
-#define WITHIN_S   20.0 /* for one process: the first scan that would end later is the last */
-#define RUN_S	   60.0 /* time limit for all processes of the run */
+/* time for the scans of one process; the scan that would exceed it is the last one */
+#define WITHIN_S 20.0
+#define RUN_S	 60.0 /* time limit for all processes of the run */
 
 _Static_assert(BLOCKS <= WHY_MAX_PATHS && BLOCKS <= WHY_MAX_ADDRS, "all of them are followed");
 
@@ -36,7 +37,7 @@ static void load_registers(struct record_config *c, pid_t pid)
 	struct registers *registers;
 
 	if (VECTOR_ADD_ROOM(c->registers, c->n_registers) || registers__new(pid, &registers))
-		return; /* the answer says that registers are not known */
+		return; /* the report then says that registers could not be read */
 	c->registers[c->n_registers++] = (struct process_registers){pid, registers};
 }
 
@@ -167,7 +168,7 @@ static struct asked *find_asked(struct asking *a, uint64_t addr)
 	return bsearch(&key, a->asked, a->n_asked, sizeof(key), compare_asked);
 }
 
-/* Counts a verdict. doubt: the report must not call any block lost. */
+/* Counts the verdict on a block. doubt: the search was not good enough to call any block lost. */
 static void count_verdict(struct site_why *why, enum why_verdict verdict, bool doubt)
 {
 	why->asked++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What record and report print of one profile: the table of stacks, and other tables below it. A
- * member that is zero asks for no output. */
+/* What record and report print of one profile: the table of stacks, and other tables below it. If a
+ * member of the options is zero, its output is left out. */
 #ifndef MEMTRACE_CLI_RENDER_H
 #define MEMTRACE_CLI_RENDER_H
 
@@ -10,7 +10,7 @@
 
 /* Further tables. */
 struct more_tables {
-	bool threads, sites, lifetimes; /* of the heap; other profiles lack these tables */
+	bool threads, sites, lifetimes; /* only profiles of the heap have these tables */
 	bool resident;
 };
 

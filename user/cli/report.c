@@ -39,8 +39,8 @@ struct report_config {
 	bool younger;
 };
 
-/* Writes JSON that includes stacks with nothing live at the end, because the file has what they
- * allocated. */
+/* Writes JSON that includes stacks without live memory, because the file has the amounts that these
+ * stacks allocated. */
 static int encode_all_json(const struct profile *profile, struct sink *sink)
 {
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
@@ -50,11 +50,11 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 
 /* --- filters --- */
 
-/* Which locations match an expression, computed once for each location. */
+/* Says which locations match an expression. Each location is compared with the expressions once. */
 struct filter {
 	const struct report_config *config;
-	bool *focused, *ignored; /* by location: whether it matches */
-	/* by site: the live bytes of all sites that are printed as the same stack */
+	bool *focused, *ignored; /* for each location: does it match? */
+	/* for each site: the live bytes of all sites whose stacks are printed the same */
 	double *bytes;
 };
 
@@ -210,7 +210,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	/* nobody should take the figures of a part for those of the whole */
+	/* a filtered profile says so, because its figures are not those of the whole */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
 	    profile__add_lost(profile, LOST_FILTERED_BYTES,
@@ -243,7 +243,8 @@ static int encode_with_modules(const void *what, struct sink *sink)
 				sink);
 }
 
-/* Returns what the format needs and the profile lacks; NULL: nothing. */
+/* Returns a text about data that the format needs and the profile lacks; NULL: nothing is
+ * missing. */
 static const char *lacking_for(const struct format *format, const struct profile *profile)
 {
 	if (format->needs_objects && profile->no_objects)
@@ -299,8 +300,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 	return write_text(NULL, encode, c);
 }
 
-/* Complains that the file does not say `what`; how: the option of record that puts it into files.
- * Returns EXIT_FAILED. */
+/* Complains that the file lacks the data that `what` names. how: the option of record that stores
+ * these data in files. Returns EXIT_FAILED. */
 static int say_lacking(const struct report_config *c, const struct profile *profile,
 		       const char *what, const char *how)
 {
@@ -338,7 +339,7 @@ static int check_more(const struct report_config *c, const struct profile *profi
 	return 0;
 }
 
-/* Does the file have all that was asked for? */
+/* Does the file have all the data that the options ask for? */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
 	/* figures of allocation are not stored by thread or age */
@@ -381,10 +382,10 @@ static int add_regex(const char *option, regex_t *list, size_t *n, const char *t
 	return 0;
 }
 
-/* Do the options fit together? */
+/* Can the options be combined? */
 static int check_together(struct report_config *c)
 {
-	/* modules as a table of their own */
+	/* the table shows modules instead of stacks */
 	bool of_modules = c->modules && c->view.root != ROOT_MODULE && c->format != &json_format;
 	bool views = c->format && c->format->views;
 

@@ -77,7 +77,8 @@ int sampled__trace(pid_t pid, double duration_s, const char *command, struct ses
 	trace_config__init(&config);
 	config.pids[config.n_pids++] = pid;
 	config.duration_s = duration_s;
-	config.heap = true; /* the caller needs many known blocks */
+	/* a short sampling interval, because the caller needs many known blocks */
+	config.heap = true;
 	trace_config__settle(&config, command, false);
 	options = trace_config__session_options(&config);
 	options.blocks = true;

@@ -13,7 +13,8 @@ struct selection_config {
 	struct session_selection selection;
 	const char *comms[ABI_MAX_WANTED];
 	uint32_t users[ABI_MAX_WANTED];
-	const char *cgroup_path, *container; /* as given; selection_config__open() looks them up */
+	/* as the user gave them; selection_config__open() looks them up */
+	const char *cgroup_path, *container;
 	struct cgroup cgroup;
 };
 

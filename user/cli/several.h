@@ -24,8 +24,8 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 		   const struct fetch_options *fetching);
 
 /* Complains of an error that concerns all profiles together, and names the first and the last file.
- * The texts of err refer to files by number, from 1. rc is the error if err has none. Returns an
- * exit status. */
+ * The text of err refers to files by their numbers, from 1. rc: the error, if err has no text.
+ * Returns an exit status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

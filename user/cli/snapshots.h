@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SNAPSHOT_RISE 1.05 /* a peak counts as new if it is this many times the last peak */
+/* a snapshot at a peak is due when live memory is this many times the last peak */
+#define SNAPSHOT_RISE 1.05
 
 struct snapshots {
 	double every_s;	      /* seconds between snapshots; 0: not by time */
@@ -30,7 +31,7 @@ int snapshots__parse_every(struct snapshots *snapshots, const char *text);
 double snapshots__look_every_s(const struct snapshots *snapshots);
 
 /* Is a snapshot due, elapsed_s after the start? alloc_bytes (allocated since the start) and
- * live_bytes are estimates. One snapshot stands for all snapshots that were missed meanwhile. */
+ * live_bytes are estimates. If several snapshots were missed, only one is due. */
 bool snapshots__due(struct snapshots *snapshots, double elapsed_s, double alloc_bytes,
 		    double live_bytes);
 

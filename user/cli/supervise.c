@@ -101,7 +101,7 @@ static void start_check(struct supervisor *s)
 
 	if (s->ending)
 		return;
-	if (s->checker) { /* the present check may have read the file before the last change */
+	if (s->checker) { /* the check that runs may have read the file before its last change */
 		s->check_again = true;
 		return;
 	}
@@ -172,7 +172,8 @@ static int on_ended(struct supervisor *s, int status)
 		s->start_at_s = now;
 		return -1;
 	}
-	if (!exit_status || (!s->started && !s->ever_started)) /* done, or no child ever started */
+	/* the work is done, or no child has ever started */
+	if (!exit_status || (!s->started && !s->ever_started))
 		return exit_status;
 	if (WIFSIGNALED(status))
 		complain("the tracer was ended by signal %d (%s)", WTERMSIG(status),
@@ -221,13 +222,13 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
-	if (!s->renewing) /* otherwise the byte is from the child that is being replaced */
+	if (!s->renewing) /* while a child is replaced, bytes come from the old child */
 		s->on_trial = false;
 	s->alive_at_s = clock__monotonic_s();
 }
 
 /* Tells the service manager that the service works. Without a child, only the supervisor itself
- * could hang. A child that should end and hangs is killed in time, so it also counts as working. */
+ * could hang. A child that hangs at its end counts as working, because it is killed in time. */
 static void feed_watchdog(struct supervisor *s)
 {
 	double now = clock__monotonic_s();
@@ -241,7 +242,7 @@ static void feed_watchdog(struct supervisor *s)
 	}
 }
 
-/* Returns how long to wait for news at most. */
+/* Returns for how long at most to wait for signals and for the child. */
 static double wait_s(const struct supervisor *s, double now)
 {
 	double wait = s->watchdog_s > 0 ? fmin(WAIT_S, s->watchdog_s / 2) : WAIT_S;
@@ -263,7 +264,7 @@ int supervise(const struct service *service)
 	if (s.signal_fd < 0)
 		return EXIT_FAILED;
 	for (;;) {
-		/* a child that is gone leaves its pipe readable */
+		/* if the child has ended, its pipe stays readable */
 		struct pollfd fds[2] = {{.fd = s.signal_fd, .events = POLLIN},
 					{.fd = s.alive, .events = POLLIN}};
 		double now = clock__monotonic_s();
@@ -292,6 +293,7 @@ int supervise(const struct service *service)
 			s.kill_at_s = clock__monotonic_s() + END_S;
 		}
 		if (s.alive >= 0 && fds[1].revents & POLLHUP && !(fds[1].revents & POLLIN))
-			usleep(10000); /* until the child can be waited for */
+			/* the child has closed its pipe, but cannot be waited for yet */
+			usleep(10000);
 	}
 }

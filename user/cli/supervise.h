@@ -16,10 +16,10 @@ struct service {
 	 * second while it works. Returns an exit status. */
 	int (*work)(void *ctx, int alive);
 	void *ctx;
-	/* Called in the parent. adopt: the last check has accepted a configuration, which is in
+	/* Called in the parent. adopt(): the last check has accepted a configuration, which is in
 	 * force from now on. worked: a child has started with the configuration that was in force
-	 * until now. revert: no child could start, so the last configuration that worked is in
-	 * force again. revert returns false if there is none. Both may be NULL. */
+	 * before. revert(): no child could start, so the last configuration that worked is in force
+	 * again. revert() returns false if no configuration has worked. Both may be NULL. */
 	void (*adopt)(void *ctx, bool worked);
 	bool (*revert)(void *ctx);
 };

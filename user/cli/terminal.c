@@ -27,9 +27,9 @@
 static SCREEN *screen;
 
 /* ncurses waits until the terminal has read all output, but perhaps nobody reads (Ctrl-S, a hung
- * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. While
- * part of a frame is left, no other frame is made. So when that part has been sent, the screen is
- * as ncurses believes it to be. */
+ * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. As
+ * long as a part of a frame is not sent, no other frame is made. So after the last part, the
+ * terminal shows what ncurses assumes that it shows. */
 static struct {
 	int tty;    /* the original standard output */
 	int to;	    /* descriptor of the same terminal that does not block */
@@ -40,7 +40,8 @@ static struct {
 	bool skipped; /* a frame was skipped, and must be drawn later */
 } out = {-1, -1, -1, NULL, 0, NULL, false};
 
-/* What restores the terminal, for a signal handler that may only call write() and tcsetattr(). */
+/* The data with which a signal handler restores the terminal. The handler may only call write() and
+ * tcsetattr(). */
 static struct {
 	struct termios modes;
 	char sequences[256];

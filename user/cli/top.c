@@ -25,7 +25,7 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
-#define LOOK_SHARE 0.05 /* largest share of memtrace's time for reading all tables */
+#define LOOK_SHARE 0.05 /* at most this share of memtrace's time goes to updates of the screen */
 
 struct top_config {
 	struct trace_config trace;
@@ -38,7 +38,7 @@ struct run {
 	struct top_view *view;
 	struct snapshots snapshots;
 	struct session_status last;
-	bool ended; /* all targets have ended: the screen stays as it is */
+	bool ended; /* all targets have ended: the screen does not change any more */
 };
 
 /* While the screen is shown, complaints go to its last line. */
@@ -147,7 +147,7 @@ static double look(struct run *run)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* the status is read first: its elapsed_s is the time of the new state */
+	/* the status is read first, because its elapsed_s becomes the time of the new state */
 	take_status(run);
 	rc = session__look(run->session, &profiles, &n);
 	if (!rc) {
@@ -194,7 +194,7 @@ static void write_snapshot(struct run *run)
 		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file,
 					      stream))
 			failed = true;
-	/* after a failure, the last line shows the complaint instead */
+	/* after a failure, the last line shows the complaint */
 	if (!fclose(stream) && size && !failed)
 		top_view__say(run->view, false, "written:%s", names);
 	else if (!size && !failed)
@@ -356,7 +356,8 @@ int cmd_top(int argc, char **argv)
 	_cleanup_close_ int signal_fd = -1;
 	struct run run = {.config = &config};
 	struct session_options options;
-	struct error err = {}, refused = {}; /* refused: ignored, as writing files reports it */
+	/* refused: ignored here; the user hears of it when a file is written */
+	struct error err = {}, refused = {};
 	sigset_t waiting;
 	int status;
 
@@ -375,7 +376,7 @@ int cmd_top(int argc, char **argv)
 	privileges__override(trace_config__check_files(&config.trace, false, &refused) == -EACCES);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
-	/* there are several processes, or there may be */
+	/* the list of processes is shown if there may be several processes */
 	view = top_view__new(
 		config.trace.leaks ? TOP_BY_GROWTH : TOP_BY_LIVE,
 		config.trace.n_pids > 1 || config.trace.selection.given ||

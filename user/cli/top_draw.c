@@ -523,8 +523,8 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 }
 
 /* The sum of the rows of all processes. The head is made from it, so that head and rows show the
- * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (The change of
- * live memory within a second would be mostly chance.) */
+ * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (It is not
+ * computed from the change of live memory within a second, which is mostly chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;
@@ -540,7 +540,8 @@ static struct sum sum_of_all(const struct top_view *view)
 	for (size_t i = 0; i < view->n_processes; i++) {
 		const struct process *p = &view->processes[i];
 
-		/* memory that an allocator maps for a heap must not count twice */
+		/* regions are left out, because an allocator may have mapped them for the heap:
+		 * they would count twice */
 		if (p->gone || (heaps && profile__is_regions(p->profile)))
 			continue;
 		sum.live_bytes += p->numbers.live.bytes;

@@ -70,7 +70,7 @@ struct top_view {
 	bool warning;
 	struct top_status status;
 	bool known;	  /* at least one update had a profile */
-	double elapsed_s; /* time of the last update, seconds after the start */
+	double elapsed_s; /* time of the last update: seconds since the start */
 	struct process *processes;
 	size_t n_processes;
 	struct marks marks, next_marks; /* rates are computed from the changes since `marks` */
@@ -80,8 +80,9 @@ struct top_view {
 	char *stack;	  /* the selected group's key; owned; NULL: always the first row */
 	struct row *rows; /* rows of the list, sorted and filtered; owned */
 	size_t n_rows, selected, first;
-	size_t page;	   /* rows for which the last drawing had room */
-	size_t text_first; /* first line on the screen of a text that is shown instead of a list */
+	size_t page; /* rows for which the last drawing had room */
+	/* while a text is shown instead of a list: number of the text's first line on the screen */
+	size_t text_first;
 	size_t text_lines; /* lines of that text at the last drawing */
 };
 

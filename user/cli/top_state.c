@@ -53,7 +53,8 @@ static double marked_bytes(const struct marks *marks, uint64_t id)
 	return mark ? mark->bytes : 0;
 }
 
-/* Remembers the present amounts: later rates are counted from them. */
+/* Stores how much each stack has allocated so far. Later rates are computed from the difference to
+ * these amounts. */
 static int remember(struct top_view *view)
 {
 	size_t n = 0;
@@ -84,7 +85,7 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* nothing was sampled: the upper end is the one for 0 samples */
+	if (!(bytes > 0)) /* without a sample, the upper end is that of a count of 0 samples */
 		return (struct interval){0,
 					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
@@ -100,8 +101,8 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Returns the growth that is shown as long as the profile itself has no growth, perhaps for the
- * whole run. Live memory was allocated since the start, so it has grown from 0. The growth gets no
+/* Returns the growth to show as long as the profile has no growth of its own, perhaps until the end
+ * of the run. Live memory was allocated since the start, so it has grown from 0. The growth gets no
  * interval: memory that only fills up at first must not be shown as surely growing. (Live bytes
  * from windows estimate all that a process holds. The process may have held as much before the run,
  * so no growth follows from them.) */
@@ -118,8 +119,8 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 {
 	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
 
-	/* In windows each update scales all figures anew, so the difference between two updates
-	 * means nothing. The rate of the whole run is used. */
+	/* In windows each update scales all figures anew, so the difference between two updates is
+	 * no rate. The rate of the whole run is shown instead. */
 	if (profile__is_windowed(profile)) {
 		bytes = n->alloc_bytes;
 		seconds = profile->duration_s;

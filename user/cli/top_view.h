@@ -10,7 +10,7 @@
 
 #include "profile/profile.h"
 
-/* What rows are sorted by, descending. */
+/* The figure by which rows are sorted, the largest first. */
 enum top_sort {
 	TOP_BY_LIVE,
 	TOP_BY_GROWTH, /* rows that surely grow come first */
@@ -33,7 +33,7 @@ enum top_key {
 	TOP_KEY_BACKSPACE,
 };
 
-/* What a key asks of the caller, which runs the tracing. */
+/* What the caller has to do after a key. (The caller runs the tracing.) */
 enum top_action {
 	TOP_NOTHING,
 	TOP_QUIT,

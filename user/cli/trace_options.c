@@ -11,14 +11,14 @@
 #include "base/vector.h"
 #include "capture/alloc_table.h"
 
-#define LEAKS_INTERVAL (64 << 10) /* finer, because a slow leak grows little in half a minute */
-/* On a slow machine, windows cover half a percent of the time of a process that does little but
- * allocate. Of a leak that fills 64 MiB, such windows see 320 KiB, which is 20 samples at this
- * interval. If a coarser interval avoids windows, the process is traced continuously with that
- * interval. */
+/* finer than the default, because a slow leak grows little in half a minute */
+#define LEAKS_INTERVAL (64 << 10)
+/* The worst case: a process does little but allocate on a slow machine, so windows cover half a
+ * percent of its time. Of a leak of 64 MiB they see 320 KiB, which is 20 samples at this interval.
+ * If a coarser interval avoids windows, the process is traced continuously with that interval. */
 #define VICTIMS_INTERVAL (16 << 10)
-/* --heap needs many known blocks, also small ones. If so many samples cost too much, the session
- * makes the interval coarser. If even that is not enough, the process is traced in windows, and
+/* --heap needs many known blocks, also small ones. If these samples cost too much, the session
+ * makes the interval coarser. If they still cost too much, the process is traced in windows, and
  * fewer blocks are known to live. A command that memtrace starts has no limit of cost. */
 #define HEAP_INTERVAL	      512
 #define HEAP_COMMAND_INTERVAL (16 << 10)

@@ -23,14 +23,17 @@ struct trace_config {
 	double duration_s; /* 0: until a signal, or until the targets end */
 	unsigned what;	   /* bits of enum session_what */
 	enum session_region_place region_place;
-	double max_overhead;	    /* limit in windows, a share of CPU time; 0: no limit */
-	double max_steady_overhead; /* the same in continuous tracing */
+	/* limit of the cost in windows: a share of CPU time; 0: no limit */
+	double max_overhead;
+	/* limit of the cost in continuous tracing: a share of CPU time */
+	double max_steady_overhead;
 	double max_host_overhead;
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given, no_returns;
-	bool heap;   /* option of record: a census at the end, which needs many sampled blocks */
-	bool on_oom; /* option of record: only processes killed for want of memory leave profiles */
+	bool heap; /* option of record: a census at the end, which needs many sampled blocks */
+	/* option of record: only processes that are killed because memory is short get profiles */
+	bool on_oom;
 	const char *output;
 	bool output_given, format_given;
 	bool show_runtime; /* as in struct table_options */
@@ -56,7 +59,7 @@ extern const struct option_row trace_target_rows[], trace_how_rows[], trace_outp
 	trace_view_rows[], trace_rare_rows[], trace_where_rows[], trace_debug_rows[];
 
 /* Sets the options that other options imply. Call it after all options are parsed. 0, or EXIT_USAGE
- * after a complaint about options that make no sense together. */
+ * after a complaint about options that cannot be combined. */
 int trace_config__settle(struct trace_config *config, const char *command, bool starts_program);
 
 /* Makes the session's options, which point into config. */
@@ -76,7 +79,7 @@ struct withdrawn_told {
 	size_t n;
 	double seconds;
 };
-/* Complains of the times without probes that were not reported yet. */
+/* Complains of times without probes, except those that were reported before. */
 void say_withdrawn(const struct session *session, struct withdrawn_told *told);
 /* Complains that the session is not guarded and therefore has to end. Returns EXIT_FAILED. */
 int say_unguarded(void);

@@ -68,8 +68,9 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
 
 struct registers;
 
-/* Adds the registers of a process as roots, and fills in what threads lacks of them (tp, bp).
- * registers is NULL if they cannot be read; the result is then -ENOTSUP. 0 or negative errno. */
+/* Adds the registers of a process as roots, and fills in the members tp and bp of `threads` that
+ * are not known yet. registers: NULL if registers cannot be read; then returns -ENOTSUP. 0 or
+ * negative errno. */
 int why_registers__add(struct registers *registers, struct root_threads *threads);
 
 #endif

@@ -19,7 +19,7 @@ static int add(void *ctx, const struct abi_registers *read)
 	thread->tp = read->tp;
 	if (thread->sp == read->sp && thread->pc == read->pc)
 		thread->bp = read->bp;
-	else /* the thread has run since the list was made */
+	else /* the thread is not at the place where it was when the list was made */
 		thread->pc = 0;
 	return err;
 }

@@ -15,8 +15,8 @@
 #include "symbolize/thread_names.h"
 #include "symbolize/variables.h"
 
-/* If the search ended while scans still took blocks off the list of lost blocks, and the last of
- * these scans took more than this share off, nothing is called lost. */
+/* Each scan may take blocks off the list of lost blocks. If the last scan took off more than this
+ * share, the report calls no block lost. */
 #define MOST_UNSETTLED 0.02
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
@@ -340,7 +340,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, const struct 
 	report.asked_lost_bytes = sums->chosen_bytes[WHY_LOST];
 	report.in_doubt_blocks = sums->chosen[WHY_IN_DOUBT];
 	report.in_doubt_bytes = sums->chosen_bytes[WHY_IN_DOUBT];
-	if (report.doubt[0]) { /* these blocks may be held */
+	if (report.doubt[0]) { /* in doubt, no block is called lost: each may be held */
 		report.in_doubt_blocks += report.asked_lost_blocks;
 		report.in_doubt_bytes += report.asked_lost_bytes;
 		report.asked_lost_blocks = report.asked_lost_bytes = 0;
