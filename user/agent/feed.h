@@ -26,7 +26,7 @@ enum feed_kind {
 	/* A round is over. If it is complete, FEED_PROFILE, FEED_SAME, FEED_INACTIVE or
 	 * FEED_LEFT_OUT was sent for each process. */
 	FEED_ROUND,
-	FEED_ASK,	 /* from the server: it wants a round now */
+	FEED_ASK,	 /* from the server: the tracer is to make a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
 	FEED_SAME,	 /* a process has done nothing, so its last profile is still right */
 	FEED_INACTIVE,	 /* a process is not traced, because the server asked for that */
@@ -47,11 +47,11 @@ enum feed_kind {
 struct feed_message {
 	uint32_t kind;
 	int32_t pid; /* of the process, in all messages but FEED_ROUND, FEED_ASK and FEED_PUSH */
-	/* wall clock: shortly before the figures were read; FEED_SAME: a time at which they are
-	 * still right */
+	/* wall clock, shortly before the figures were read. FEED_SAME: a time at which the last
+	 * profile was still right. */
 	uint64_t taken_ns;
-	/* FEED_ROUND: 1: every process that lives was named in this round; 0: the round failed, or
-	 * a message could not be sent at all, so a process that was not named may live */
+	/* FEED_ROUND: 1: the round's messages named every process that lives. 0: the round failed,
+	 * or a message could not be sent. So a process that no message named may live. */
 	uint32_t complete;
 	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
 				* slow */
@@ -62,9 +62,9 @@ struct feed_message {
 				* not */
 	double round_s;	       /* FEED_ROUND: seconds that it took to make the round's profiles */
 	double every_s;	       /* FEED_ROUND: seconds from this round's start to the next one's */
-	/* FEED_ROUND: numbers of profiles of killed processes so far. n_spooled: written to the
-	 * spool; n_spool_lost: lost, because too many waited or they could not be written;
-	 * n_spool_removed: deleted, to make room for newer ones */
+	/* FEED_ROUND: counts of profiles of killed processes so far. n_spooled: written to the
+	 * spool. n_spool_lost: lost, because too many waited or a write failed. n_spool_removed:
+	 * deleted, to make room for newer profiles. */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
 	/* FEED_ROUND: profiles of killed processes that are not written yet */
 	uint64_t n_spool_waiting;
@@ -80,7 +80,8 @@ struct feed_message {
 	uint32_t n_favoured, most_favoured;
 	uint64_t n_favours, n_favours_refused;
 	struct container container; /* FEED_PROFILE: the process's container */
-	/* FEED_INACTIVE: why tracing the process again failed; "": nobody has tried it */
+	/* FEED_INACTIVE: the reason why tracing could not be resumed; "": nobody has tried to
+	 * resume it */
 	char why[96];
 };
 

@@ -105,13 +105,13 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	if (!connect(probe, (const struct sockaddr *)address, sizeof(*address)))
 		return -EADDRINUSE;
 	if (errno != ECONNREFUSED)
-		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: full backlog, so in use */
+		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: its backlog is full */
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 
-/* The directory is opened once, and the socket is named relative to it. So the new socket is made
- * in the directory from which the stale one is removed, even if directories are renamed
- * meanwhile. */
+/* The directory is opened once, and the socket is named relative to it. So even if directories are
+ * renamed meanwhile, the stale socket is removed from the directory in which the new one is
+ * made. */
 static int open_unix(const char *path, struct listener *ret, struct error *err)
 {
 	_cleanup_close_ int fd = -1, directory = -1;
@@ -138,7 +138,7 @@ static int open_unix(const char *path, struct listener *ret, struct error *err)
 	if (!rc && fd < 0)
 		rc = -errno;
 	if (!rc) {
-		mask = umask(0117); /* leaves 0660 of 0777 */
+		mask = umask(0117); /* the socket's mode becomes 0660 */
 		rc = bind(fd, (const struct sockaddr *)&address, sizeof(address)) ? -errno : 0;
 		umask(mask);
 	}
@@ -164,7 +164,7 @@ int listener__open(const char *text, struct listener *ret, struct error *err)
 			    : open_tcp(text, &address, ret, err);
 }
 
-/* Can listening on one of the two addresses fail because a process listens on the other? */
+/* May the two addresses overlap, so that a listener on one prevents a listener on the other? */
 static bool clash(const char *a, const char *b)
 {
 	struct listen_address of[2];
@@ -203,7 +203,7 @@ void listener__close(struct listener *l)
 	close(l->fd);
 	if (l->directory < 0)
 		return;
-	/* if somebody has replaced the socket, the new one stays */
+	/* if somebody has replaced the socket, the new socket is not removed */
 	if (!fstatat(l->directory, l->name, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == l->inode)
 		unlinkat(l->directory, l->name, 0);
 	close(l->directory);

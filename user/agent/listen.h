@@ -37,8 +37,9 @@ struct listener {
  * the address; the caller keeps it until listener__close(). 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
-/* Checks whether a process could listen on the address once the process that listens on the
- * addresses `held` has ended. Listens for a moment to find out. 0, or negative errno with err. */
+/* Checks whether a process could listen on the address. Listens there for a moment to find out.
+ * held: addresses of a process that will end first, so they count as free. 0, or negative errno
+ * with err. */
 int listener__try(const char *text, const char *const *held, size_t n_held, struct error *err);
 
 /* Ends listening, and removes the unix socket. */

@@ -23,7 +23,7 @@ bool loopback__exposes(const char *url)
 	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
 	if (len > strlen(host) || !loopback__is_name(host, len))
 		return true;
-	/* only a port may follow: in http://localhost:80@example.org, the host follows "@" */
+	/* Only a port may follow. In http://localhost:80@example.org the host is behind the "@". */
 	rest = host + len;
 	if (*rest == ':')
 		rest += 1 + strspn(rest + 1, "0123456789");

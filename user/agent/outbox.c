@@ -30,7 +30,7 @@ int outbox__flush(struct outbox *o, int fd)
 	while (o->n) {
 		int rc = feed__send(fd, &o->first->message, o->first->memory);
 
-		if (rc) /* without room or memory: it is tried again */
+		if (rc) /* the socket has no room, or memory is short: tried again later */
 			return rc == -EPIPE ? rc : 0;
 		drop_first(o);
 	}

@@ -9,9 +9,9 @@
 
 #include "agent/feed.h"
 
-#define OUTBOX_MESSAGES 8192 /* at most so many messages wait: one for each process, and more */
-/* At most so many of them have a file in memory: each takes a descriptor. Three quarters of all
- * descriptors are for the targets' files (elf/binary.h). */
+#define OUTBOX_MESSAGES 8192 /* at most this many messages wait, more than one for each process */
+/* At most this many waiting messages have a file in memory, because each file takes a descriptor.
+ * Three quarters of all descriptors are for the targets' files (elf/binary.h). */
 #define OUTBOX_FILES 512
 
 /* {}: no message waits. */

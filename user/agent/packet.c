@@ -22,7 +22,7 @@ int packet__pair(int ret[2])
 int packet__send(int fd, const void *bytes, size_t size, int memory)
 {
 	union {
-		struct cmsghdr header; /* for its alignment */
+		struct cmsghdr header; /* aligns `bytes` */
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control = {};
 	struct iovec piece = {(void *)bytes, size};
@@ -45,7 +45,7 @@ int packet__send(int fd, const void *bytes, size_t size, int memory)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
-	/* ETOOMANYREFS: the other side has not received enough of the descriptors */
+	/* ETOOMANYREFS: too many sent descriptors wait for the other side to receive them */
 	return errno == ETOOMANYREFS ? -EAGAIN : errno == ECONNRESET ? -EPIPE : -errno;
 }
 

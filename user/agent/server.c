@@ -23,11 +23,11 @@
 #include "base/io.h"
 #include "sandbox/sandbox.h"
 
-#define HANG_S	     60		/* a server that reads nothing for this time hangs */
-#define UNREAD_BYTES (64 << 20) /* unread profiles take at most this memory of the tracer */
+#define HANG_S	     60		/* a server that reads nothing for this time counts as hung */
+#define UNREAD_BYTES (64 << 20) /* limit for the memory of unread profiles */
 
-/* The static memtrace comes without memtrace-web: Debian has no static libmicrohttpd whose own
- * libraries are static, too. */
+/* The static memtrace comes without memtrace-web, because Debian lacks static versions of the
+ * libraries that libmicrohttpd needs. */
 #ifdef MEMTRACE_STATIC
 #define WHENCE_WEB "; the static memtrace comes without it: install the package, or build memtrace"
 #else
@@ -86,7 +86,7 @@ int server__guard(struct server *s, const struct guard *guard, struct error *err
 	return 0;
 }
 
-/* In the child: becomes the program, with `listening` as its argument and with these
+/* In the child: executes the server's program, with `listening` as its argument and with these
  * descriptors. */
 static void execute(const struct server *s, pid_t parent, size_t listening, const int *fds,
 		    size_t n)
@@ -109,7 +109,7 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 
 int server__check_guard(struct server *s, struct error *err)
 {
-	/* this check needs no feed: the guard's descriptor fills the feed's place, too */
+	/* The check needs no feed. The guard's descriptor is passed in its place, too. */
 	const int fds[] = {s->guard, s->guard};
 	pid_t parent = getpid(), pid = sandbox__fork();
 	int status;
@@ -218,7 +218,7 @@ void server__end(struct server *s)
 
 /* --- what the server is told --- */
 
-/* Sends what waits, and notes how far the server has read. */
+/* Sends waiting messages, and notes how much the server has read. */
 static void look_at_unread(struct server *s)
 {
 	size_t waiting = s->outbox.n;
@@ -232,13 +232,13 @@ static void look_at_unread(struct server *s)
 		return;
 	if (!unread && !s->outbox.n)
 		s->unread_bytes = 0;
-	/* there was room for a message that had waited, so the server has read some */
+	/* if a waiting message could be sent, the server has made room by reading */
 	if (!unread || unread < s->unread || s->outbox.n < waiting)
 		s->progress_s = clock__monotonic_s();
 	s->unread = unread;
 }
 
-/* Sends a message without waiting. 0, or negative errno: it is dropped. */
+/* Sends a message without waiting. 0, or negative errno if the message is dropped. */
 static int tell(struct server *s, const struct feed_message *message, int memory)
 {
 	uint64_t size = memory >= 0 ? io__file_bytes(memory) : 0;
@@ -338,7 +338,7 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 
 	if (s->feed < 0)
 		return;
-	/* reads at most 64 messages, as there may be many; the rest is read in the next call */
+	/* at most 64 messages are read in one call, so that other work is not held up */
 	for (int i = 0; i < 64 && wishes->n < SERVER_WISHES; i++) {
 		rc = feed__receive(s->feed, &message, &memory);
 		if (memory >= 0)
@@ -358,5 +358,5 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 	}
 	look_at_unread(s);
 	if (rc < 0 || clock__monotonic_s() - s->progress_s > HANG_S)
-		lose(s); /* does nothing if it is lost already */
+		lose(s); /* does nothing if there is no server */
 }

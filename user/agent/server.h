@@ -38,8 +38,8 @@ struct server {
 	size_t n_listening;
 	int program; /* the file that is executed */
 	int guard;   /* a file in memory (agent/guard.h); -1: none */
-	/* Where the server is to send profiles, as text (agent/feed.h); the caller's. NULL:
-	 * nowhere. */
+	/* The receivers to which the server sends profiles, as text (agent/feed.h); the caller's.
+	 * NULL: there are none. */
 	const char *push;
 	int feed; /* -1: there is no server now */
 	struct outbox outbox;
@@ -47,16 +47,16 @@ struct server {
 	struct backoff backoff;
 	double begun_s; /* monotonic: when it was started */
 	double again_s; /* monotonic: the server is not started again before this time */
-	/* monotonic: when the server last had nothing to read, or had read something */
+	/* monotonic: when the server was last seen to read, or to have nothing to read */
 	double progress_s;
-	/* bytes of the feed that the server had not read at the last check, as the kernel counts
-	 * them */
+	/* the kernel's count of bytes that the server had not read at the last check */
 	int unread;
-	/* upper limit of the bytes of unread profiles: all bytes sent since the server had last
-	 * read everything */
+	/* bytes of profiles sent since the last time at which the server had read everything:
+	 * unread profiles have no more bytes than these */
 	uint64_t unread_bytes;
 	uint64_t n_dropped, n_started;
-	bool any_unnamed; /* a process could not be named since the end of the last round */
+	/* since the end of the last round, a message that names a process was dropped */
+	bool any_unnamed;
 };
 
 /* Makes the server listen on this address, too (agent/listen.h). The caller keeps address until

@@ -20,9 +20,9 @@
 #include "base/fork.h"
 #include "base/io.h"
 
-#define OPEN_S	2.0 /* how long the start waits for the child to open the directory */
+#define OPEN_S	2.0 /* at most this long, spool__open() waits for the child to open the directory */
 #define TRY_US	10000
-#define CLOSE_S 5.0 /* how long the tracer waits for the child to write the rest */
+#define CLOSE_S 5.0 /* at most this long, spool__close() waits for the child to write the rest */
 /* Descriptors of mt-spool. */
 #define SOCKET_FD 3
 #define DIR_FD	  4
@@ -135,8 +135,8 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	return 0;
 }
 
-/* A child does the check: like mt-spool, it gives up all capabilities before it asks if it may
- * write. */
+/* A child makes the check. It first gives up all capabilities, because mt-spool must write without
+ * them, too. */
 int spool__try(const char *path, struct error *err)
 {
 	double until = clock__monotonic_s() + OPEN_S;
@@ -191,7 +191,7 @@ bool spool__report(struct spool *s, struct spool_report *ret)
 		s->is_slow = false;
 		if (!ret->error)
 			return true;
-		rc = ret->error; /* then mt-spool ends */
+		rc = ret->error; /* after this report mt-spool ends */
 	}
 	if (rc < 0) { /* mt-spool was killed, or cannot write to the directory */
 		*ret = (struct spool_report){.error = rc};
@@ -219,5 +219,5 @@ void spool__close(struct spool *s)
 		;
 	close(s->fd);
 	s->fd = -1;
-	waitpid(s->pid, NULL, WNOHANG); /* if mt-spool still writes, it is left to itself */
+	waitpid(s->pid, NULL, WNOHANG); /* does not wait for an mt-spool that still writes */
 }

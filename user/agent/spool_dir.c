@@ -97,8 +97,8 @@ static int by_age(const void *a, const void *b)
 	return order ? order : strcmp(x, y);
 }
 
-/* Deletes a half-written file, unless an mt-spool is still writing it. An mt-spool may run longer
- * than its tracer, and beside the next tracer's mt-spool. */
+/* Deletes a half-written file, unless an mt-spool is still writing it. The mt-spool of an earlier
+ * tracer may still run beside this one. */
 static void delete_half_written(int dir_fd, const char *hidden)
 {
 	_cleanup_close_ int fd =
@@ -194,7 +194,7 @@ static int make_locked(int dir_fd, const char *hidden)
 		if (fd < 0)
 			return -errno;
 		flock(fd, LOCK_EX); /* some file systems have no locks */
-		/* it was perhaps deleted as half-written before it was locked */
+		/* before the lock, another mt-spool may have deleted the file as half-written */
 		if (has_file(dir_fd, hidden))
 			return take_fd(&fd);
 	}
