@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tree of callers. Stacks, leaf first, are sorted as sequences of names. Stacks that begin with
- * the same frames are neighbours, so every node of the tree is a range of stacks. */
+/* The tree of callers. Stacks are sequences of names, the leaf first, and are sorted as such.
+ * Stacks that begin with the same frames are neighbours. So every node of the tree is a range of
+ * stacks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 /* The frames of one stack that are shown, leaf first, and the bytes that the stack holds. */
 struct tree_stack {
-	const uint32_t *frames; /* numbers of names */
+	const uint32_t *frames; /* the number of each frame's name */
 	uint32_t n;
 	double bytes;
 };
@@ -111,7 +112,7 @@ static int tree__fill(struct tree *tree, const struct profile *profile, bool sho
 
 			n_frames += slots.first[location + 1] - slots.first[location];
 		}
-	n_frames += profile->n_sites; /* even a stack without frames has a beginning (one entry) */
+	n_frames += profile->n_sites; /* a stack without frames takes one entry, too */
 	numbers = calloc(slots.first[profile->n_locations] + 1, sizeof(*numbers));
 	tree->frames = calloc(n_frames + 1, sizeof(*tree->frames));
 	tree->stacks = calloc(profile->n_sites + 1, sizeof(*tree->stacks));
@@ -222,7 +223,8 @@ static int put_children(const struct tree *tree, const struct node *node, uint32
 	for (size_t i = node->from; i < node->to; i++) {
 		const struct tree_stack *stack = &tree->stacks[i], *before = stack - 1;
 
-		if (stack->n <= depth) /* no caller: the line above counts its memory */
+		/* the stack has no further caller: the line above counts its memory */
+		if (stack->n <= depth)
 			continue;
 		if (!n || before->n <= depth || before->frames[depth] != stack->frames[depth])
 			children[n++] = (struct node){.from = i};

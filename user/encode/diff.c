@@ -16,7 +16,7 @@
 #include "encode/text.h"
 
 #define DEFAULT_TOP 20
-#define FEW	    5 /* with fewer replicas, the reader is told that they are few */
+#define FEW	    5 /* with fewer replicas, the output says that they are few */
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
 					     {"PER SECOND", false}, {"FROM", false},
@@ -183,7 +183,8 @@ static int put_rows(const struct diff *diff, const struct table_options *options
 	return sink->error;
 }
 
-/* Puts the conclusions from the rows. */
+/* Puts a summary of the rows: sure growth, changes that may be chance, and the least growth that
+ * would have been found. */
 static void put_summary(const struct diff *diff, struct sink *sink)
 {
 	size_t chance = 0;

@@ -20,13 +20,13 @@
  * line's own average size. The file therefore does not hold the estimate, but the integers that
  * this arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C,
  * these integers are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If
- * a stack has few samples of mixed sizes, rounding would change its bytes. Such a stack is written
- * as two entries, which readers add up. Sites with nothing live are written too, for their
- * accumulated numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
+ * a stack has few samples of mixed sizes, rounding to integers would change its bytes. Such a stack
+ * is written as two entries, which readers add up. Sites with nothing live are written too, for
+ * their accumulated numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
-/* Returns the address that these files have for a location: its own address, or an address of no
- * process if it has none. */
+/* Returns the address that these files have for a location. A location without an address gets one
+ * that no process has. */
 uint64_t heap_v2_addr(const struct profile_location *location);
 
 /* A heap profile with names, for readers that have neither the program nor its debug information. A
@@ -60,11 +60,11 @@ int encode_pprof(const struct profile *profile, struct sink *sink);
 /* The part of a run that a pushed profile covers. */
 struct encode_interval {
 	uint64_t from_ns, until_ns; /* begin and end of the interval, by the wall clock */
-	/* By site: the objects and bytes allocated in the interval. NULL: not known, so 0 is
+	/* For each site: the objects and bytes allocated in the interval. NULL: not known, so 0 is
 	 * written. */
 	const double (*allocated)[2];
-	/* By site: by how many objects and bytes live memory has grown; negative if it has shrunk.
-	 * Set for pprof only. NULL: the memory live at the end is written. */
+	/* For each site: the growth of live memory in the interval, in objects and bytes; negative
+	 * if it has shrunk. Set for pprof only. NULL: the live memory at the end is written. */
 	const double (*live)[2];
 	size_t most_sites; /* at most this many sites are written: the first ones of the profile */
 };
@@ -99,8 +99,8 @@ struct otlp_options {
 /* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
  * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles, one
  * for each standard value, which share one dictionary. In the profiles of memory in use, each
- * thread that holds memory of a stack has its own sample, with the thread's name and id, unless
- * there would be more than 16,000 such samples. */
+ * thread that holds memory of a stack has its own sample, with the thread's name and id. If there
+ * were more than 16,000 such samples, samples are not divided by thread. */
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
 struct pyroscope_label {
@@ -127,13 +127,13 @@ struct svg_options {
  * complete where scripts do not run. A box's width shows live bytes, or the weight of a view
  * (profile/view.h). Frames with the same name and module below the same callers are one box. The
  * largest box comes first. Inlined functions and allocation functions are boxes, too. With a base,
- * colours show by how much each frame has grown or shrunk since the base, and whether the change
- * exceeds the sampling error. The script can switch to the base's widths. Frames that only the base
- * has are visible then. Below each parent, all boxes narrower than a quarter of a pixel are folded
- * into one ("(n smaller)"). If more than 20,000 boxes would be left, larger ones are folded, too.
- * Frames deeper than 1,024 are folded into their caller. Names longer than 400 characters are
- * shortened; controls and bytes that are not UTF-8 become '?'. The same profile gives the same
- * bytes. options may be NULL. */
+ * the colour of a frame shows how much the frame has grown or shrunk since the base. It also shows
+ * whether the change exceeds the sampling error. The script can switch to the base's widths. Frames
+ * that only the base has are visible then. Boxes of one parent that are narrower than a quarter of
+ * a pixel are folded into one box, "(n smaller)". If more than 20,000 boxes would be left, wider
+ * ones are folded, too. Frames deeper than 1,024 are folded into their caller. Names longer than
+ * 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The same profile
+ * gives the same bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table needs: nothing is shortened or left out to save room. */
@@ -144,12 +144,11 @@ struct table_options {
 	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: no limit */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows show growth and are sorted by it, if known */
-	/* Rows are sorted by this weight, and show live bytes beside it. The profile must have this
+	/* Rows are sorted by this weight, and show it beside live bytes. The profile must have the
 	 * weight (profile/view.h). */
 	enum profile_weight weight;
 	bool churn; /* rows show allocation per second and lifetime instead of live memory */
-	bool tree;  /* a tree instead of rows: functions that hold memory, and below each its
-		     * callers */
+	bool tree;  /* a tree instead of rows: below each function that holds memory, its callers */
 	/* True: stacks begin at the leaf, and all frames but the allocator's are named. False:
 	 * stacks begin with the program's own code (encode/where.h). The figures are the same. */
 	bool show_runtime;
@@ -176,20 +175,21 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
-/* For people: a head line of the run; contradictions between figures, or between figures and what
- * is known about the process (profile/contradictions.h); live memory by stack (bytes with 95 %
- * interval, objects, share, the most telling frames); files written; losses that are not zero. All
- * names are printed with control characters replaced, because they come from the target. If there
- * is too little room for frames, the column OBJECTS is left out. If that is not enough, SHARE is
- * left out, too (in a table of leaks: LIVE). A line says which columns are left out. If the profile
- * comes from a file that does not say how the profile was made, the head line has only the known
- * facts. */
+/* The table of one profile, for people. It begins with a head line of the run, and with
+ * contradictions between figures, or between figures and facts about the process
+ * (profile/contradictions.h). Then come the rows: live memory by stack, with 95 % interval,
+ * objects, share and the most useful frames. Files that were written and losses that are not zero
+ * come last. All names are printed with control characters replaced, because they come from the
+ * target. If there is too little room for frames, the column OBJECTS is left out. If that is not
+ * enough, SHARE is left out, too (in a table of leaks: LIVE). A line says which columns are left
+ * out. If the profile comes from a file that does not say how the profile was made, the head line
+ * has only the known facts. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
 /* Puts a part of a line. This part names the profile's contradictions first. If any stack surely
- * grows, it then names the stack that grows fastest, with the interval of its growth. Uses only
- * width and show_runtime of options. 0 or -errno. */
+ * grows, it then names the stack that grows fastest, with the interval of its growth. Of options,
+ * only width and show_runtime are used. 0 or -errno. */
 int encode_fastest(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
@@ -233,26 +233,27 @@ struct process_table_options {
 	bool show_runtime; /* as in struct table_options */
 };
 
-/* For people: which process of a run leaks, and where. A head line of the run; a row for each
- * process, ended processes last; sums; the cost of memtrace itself; contradictions in the figures
- * of each process; the losses of all processes by name.
+/* The table of processes, for people: which process of a run leaks, and where. It has a head line
+ * of the run, and a row for each process, ended processes last. Below the rows are sums, the cost
+ * of memtrace itself, contradictions in the figures of each process, and the losses of all
+ * processes by name.
  *
  * LIVE is memory that a process allocated during the run and has not freed. GROWTH/s is LIVE
  * divided by the length of the run, because all LIVE memory was allocated during the run. The
- * length is the longest duration_s. (A process that began later held nothing before.) The interval
- * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
- * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h); with too few
- * windows for growth, GROWTH/s is LIVE divided by the length, an upper limit. If the process freed
- * memory that it had allocated before the run, this memory is not subtracted, because memtrace does
- * not see it. If no live block was sampled, the interval ends at -ln(0.025) R, where R is the
- * sampling interval. If more memory were live, the chance would be 97.5 % or more that at least one
- * block had been sampled. ">=" means that the figure is a lower bound, "<=" that it is an upper
- * bound, and "~" that it is both (profile__is_lower_bound()). PEAK is the most that the process
- * held at any time; "-": not known, as in windows. The column PEAK is present if the PEAK of some
- * process is larger than its LIVE. RSS is the resident memory at the end, CHANGE its change over
- * the run. TOP SITE is the function that holds most memory. Ended processes are ordered by their
- * peak. Sums cover the processes that still exist. The sum of RSS counts shared pages once for each
- * process.
+ * length is the longest duration_s of all processes. (A process that began later held nothing
+ * before its beginning.) The interval of GROWTH/s is the interval of LIVE, divided by the same
+ * length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
+ * stacks (profile/growth.h); with too few windows for growth, GROWTH/s is LIVE divided by the
+ * length, an upper limit. If the process freed memory that it had allocated before the run, this
+ * memory is not subtracted, because memtrace does not see it. If no live block was sampled, the
+ * interval ends at -ln(0.025) R, where R is the sampling interval. The reason: with more live
+ * memory, at least one block would have been sampled with a probability above 97.5 %. ">=" means
+ * that the figure is a lower bound, "<=" that it is an upper bound, and "~" that it is both
+ * (profile__is_lower_bound()). PEAK is the most that the process held at any time; "-": not known,
+ * as in windows. The column PEAK is present if the PEAK of some process is larger than its LIVE.
+ * RSS is the resident memory at the end, CHANGE its change over the run. TOP SITE is the function
+ * that holds most memory. Ended processes are ordered by their peak. Sums cover the processes that
+ * still exist. The sum of RSS counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which columns. Names are printed with control characters replaced. */
@@ -283,14 +284,15 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 
-/* For people: what was compared, warnings, the total change; a row for each stack (first those that
- * surely grow, then those that surely shrink, then the rest by change); how many changes may be
- * chance, and the least growth that would have been found; losses by profile. The columns of a row:
- * the change with its 95 % interval; the change per second where known; the bytes before and after;
- * whether the change is more than chance; the most telling frames. With more than two profiles
- * EVIDENCE says in how many steps the stack grew, and PER SECOND is the trend where there is one. A
- * difference of a few blocks "may be chance" even if every byte is certain (profile/diff.h). Uses
- * only top, width, color and show_runtime of options. */
+/* The table of a comparison, for people. It begins with what was compared, warnings and the total
+ * change. Then comes a row for each stack: first stacks that surely grow, then those that surely
+ * shrink, then the rest by change. The end says how many changes may be chance, the least growth
+ * that would have been found, and what each profile lost. A row has the change with its 95 %
+ * interval, and the change per second where known. The bytes before and after follow, whether the
+ * change is more than chance, and the most useful frames. With more than two profiles EVIDENCE says
+ * in how many steps the stack grew, and PER SECOND is the trend where there is one. A difference of
+ * a few blocks "may be chance" even if every byte is certain (profile/diff.h). Uses only top,
+ * width, color and show_runtime of options. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
@@ -308,9 +310,9 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 /* JSON of replicas, as encode_json() writes it. */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
-/* For people: does the process leak, and where? Stacks are ranked by evidence. Each stack has
- * sentences with its numbers and with a way to confirm the leak. The last lines say which leaks
- * could not have been seen. -EINVAL: the profile or diff is refused (leaks__refusal()). */
+/* For people: does the process leak, and where? Stacks are ranked by evidence. For each stack,
+ * sentences give its numbers and a way to confirm the leak. The last lines say which leaks the run
+ * was not able to show. -EINVAL: the profile or diff is refused (leaks__refusal()). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
@@ -325,15 +327,14 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 const char *leaks__refusal(const struct profile *profile);
 const char *diff_leaks__refusal(const struct diff *diff);
 
-/* For people: the scans and what they missed; what became of the blocks that were asked for, and
- * who holds them; the lost blocks. Each table has at most `top` rows. */
+/* The report of memtrace why, for people. It has the scans and what they missed, the blocks that
+ * the user asked for and who holds them, and the lost blocks. Each table has at most `top` rows. */
 int encode_why(const struct why_report *report, unsigned int top, struct sink *sink);
 
 /* JSON of the whole report, as encode_json() writes it. */
 int encode_why_json(const struct why_report *report, struct sink *sink);
 
-/* Are the figures of an allocator too doubtful to be printed? If they are, `text` receives the
- * reason. */
+/* Are the figures of an allocator too doubtful to be printed? If so, `text` receives the reason. */
 bool heap_report__refusal(const struct census *census, char *text, size_t size);
 
 /* A census for people, with at most `top` rows of sizes, of C++ classes and of functions. */
@@ -346,9 +347,9 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 const char *format_bytes(double bytes, char *buf);
 
 /* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
- * of a core, and the cost is 1 % or more, a share of their CPU time says nothing about the effect
- * of tracing. The text is then "0.4 % of a core", and true is returned. overhead_pct: the cost in
- * per cent of their CPU time. cpu_cores: how many cores they use on average; 0: not known. */
+ * of a core, a share of their CPU time says little about the effect of tracing. If the cost is then
+ * 1 % or more, the text is "0.4 % of a core", and true is returned. overhead_pct: the cost in per
+ * cent of their CPU time. cpu_cores: how many cores they use on average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

@@ -16,7 +16,7 @@
 struct folded {
 	const char *name;
 	size_t *close; /* of the name: brackets__match() */
-	/* The text written so far. It is never longer than the name plus two bytes for each '<'. */
+	/* The folded name so far. It is never longer than the name plus two bytes for each '<'. */
 	char *text;
 	size_t len;
 };
@@ -145,8 +145,8 @@ static const char *put_operator(struct folded *to, const char *name, const char 
 
 static void put_path(struct folded *to, const char *name, const char *end);
 
-/* Puts <impl Trait for Type>, which occurs in the middle of a path. The names before it only tell
- * where the impl was written. If Type is a path, Type replaces these names. */
+/* Puts <impl Trait for Type>, which occurs in the middle of a path. The names before "<impl" only
+ * tell where the impl was written. If Type is a path, it replaces these names. */
 static void put_impl(struct folded *to, size_t path, const char *type, const char *end)
 {
 	const char *of = NULL, *close;
@@ -241,8 +241,8 @@ static char *last_part(char *text)
 	return text;
 }
 
-/* Removes the last part of the name if the name is a constructor's, as std::vector<..>::vector and
- * std::string::basic_string<..> are. */
+/* Removes the last part of a constructor's name, such as std::vector<..>::vector or
+ * std::string::basic_string<..>. */
 static void drop_constructor(char *text)
 {
 	char *last = last_part(text), *type, *end = strchr(last, '<');

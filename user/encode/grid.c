@@ -12,7 +12,7 @@
 #include "encode/text.h"
 
 #define GAP	 2  /* blanks between columns */
-#define MIN_ROOM 40 /* least columns for the last cell of a cut row, also on a narrow terminal */
+#define MIN_ROOM 40 /* a last cell that is cut keeps this many columns, even on a narrow terminal */
 
 static char *format(struct grid *grid, const char *fmt, va_list ap)
 {
@@ -95,7 +95,7 @@ void grid__widen(struct grid *grid, size_t column, size_t width)
 	*now = larger(*now, larger(width, text_columns(grid->columns[column].title)));
 }
 
-/* Returns how many columns of the terminal are before this column. */
+/* Returns how many terminal columns lie left of this grid column. */
 static size_t before(const struct grid *grid, size_t column)
 {
 	size_t columns = 0;

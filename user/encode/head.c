@@ -14,9 +14,12 @@
 #include "encode/text.h"
 #include "profile/windowed.h"
 
-#define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
-#define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line warns */
-#define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
+/* if more than this share of the run was traced, no line warns of few windows */
+#define MOSTLY 0.5
+/* a line warns if other tracers add more than this per cent to a call's cost */
+#define OTHERS_TOLD_PCT 10
+/* a line warns if fewer than this per cent of the stacks are complete */
+#define MOST_BROKEN_PCT 50
 
 double cpu_cores(const struct profile *profile)
 {
@@ -37,8 +40,8 @@ void format_cost_cell(const struct profile *profile, char buf[32])
 		snprintf(buf, 32, "%.1f%%", profile->overhead_pct.value);
 }
 
-/* Puts the cost of tracing. If a process is mostly idle, the cost is also put as a share of a core.
- * The reason: a share of the process's own CPU time does not show how much the cost matters. */
+/* Puts the cost of tracing. For a process that is mostly idle, a share of its own CPU time does not
+ * show how much the cost matters. So the cost is also put as a share of a core. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	char cost[32];
@@ -67,8 +70,8 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
-/* Says that calls cost more because of other tracers' probes. The user can do something about these
- * probes. */
+/* Says that calls cost more because of other tracers' probes. The user can end the other
+ * tracers. */
 static void put_others(const struct profile *profile, struct sink *sink)
 {
 	if (profile->others_pct >= OTHERS_TOLD_PCT)
@@ -126,8 +129,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* Warns if children of the command do most of the work, as with compilers, make and shells. The
- * user then wants to know about the children's memory. */
+/* Warns if children of the command do most of the work, as with compilers, make and shells. In this
+ * case the user wants to know about the children's memory. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -396,13 +399,13 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* bytes per second: if a process grows by less, nothing is advised */
+/* bytes per second: if a process grows more slowly, put_pool() puts nothing */
 #define GROWS (16 << 10)
 
-/* Says that memory pools are not probed. This is said if the stacks do not explain the process's
- * growth, or if no stack surely grows. In both cases a pool may have grown. A pool takes a few
- * large blocks from malloc. Its functions are probed only in processes that are named by pid, and
- * only without a limit of the cost. */
+/* Says that memory pools are not probed, if a pool may have grown. This is the case if the stacks
+ * do not explain the process's growth, or if no stack surely grows. A pool takes a few large blocks
+ * from malloc. Its functions are probed only in processes that are named by pid, and only without a
+ * limit of the cost. */
 static void put_pool(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;

@@ -11,9 +11,9 @@
 #include "encode/text.h"
 #include "profile/origins.h"
 
-#define MAX_ARENAS 8 /* at most this many are shown; if there are more, the last sums them up */
+#define MAX_ARENAS 8 /* at most this many arenas have rows; the last row sums up all others */
 
-/* The places of blocks, in words for people and as keys of JSON. */
+/* Where blocks are: words for people, and keys of JSON. */
 static const struct {
 	const char *text, *key;
 } places[HEAP_PLACES] = {
@@ -347,8 +347,8 @@ static void add_origin(struct grid *grid, const struct heap_count *count, uint64
 		      pinned ? bytes(pinned, b) : "");
 }
 
-/* Each half of the known blocks was used to guess the functions of the other half. Puts how many
- * blocks got the right function. */
+/* As a check, each half of the known blocks was used to guess the functions of the other half. Puts
+ * how many guesses were right. */
 static void put_held_back(const struct origins *o, bool by_file, struct sink *sink)
 {
 	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);
@@ -398,7 +398,7 @@ static int put_origins(const struct origins *o, bool by_file, unsigned top, stru
 		others.bytes += row->count.bytes;
 		pinned += row->pinned;
 	}
-	add_origin(&grid, &others, pinned); /* not shown if there are no others */
+	add_origin(&grid, &others, pinned); /* a row without blocks is not shown */
 	add_origin(&grid, &o->unknown, 0);
 	if (grid__fit(&grid))
 		return -ENOMEM;

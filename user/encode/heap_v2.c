@@ -18,11 +18,11 @@
  * can be solved. s1 is chosen so that the objects of both entries add up to C. If this choice
  * leaves a rest below R, the stack is not split.
  *
- * No pair can express less than R bytes. No sample at the file's interval stands for less. But a
- * sample of windows may stand for less, and so may the part of a stack that a filter leaves. Not
- * every such stack is written: if its bytes are too few for an object, they are carried to the next
- * stack. So the sum of all stacks is right to half an object. Objects of no bytes are left out,
- * because readers divide by the size. */
+ * No pair can express less than R bytes, and no sample at the file's interval stands for less. But
+ * a sample of windows may stand for less, and a filter may leave less of a stack. If the bytes of
+ * such a stack are too few for an object, the stack is not written. Its bytes are carried to the
+ * next stack. So the sum of all stacks is right to half an object. Objects of no bytes are left
+ * out, because readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@
 #include "encode/text.h"
 
 #define TOLERANCE 0.005
-/* Limit for the integers of a pair. An average block of more than 2^50 bytes is nonsense; doubles
- * are exact up to 2^53. */
+/* Limit for the integers of a pair. Doubles are exact up to 2^53, and no average block has more
+ * than 2^50 bytes. */
 #define MAX_COUNT 0x1p53
 
 struct pair {
@@ -166,8 +166,8 @@ static void put_thread(struct sink *sink, const struct profile_thread *thread, s
 {
 	char tid[16];
 
-	/* How much a thread has freed is not known, so its accumulated numbers are written as
-	 * zeros. jemalloc does the same unless prof_accum is on. */
+	/* It is not known how much each thread has freed. So a thread's accumulated numbers are
+	 * written as zeros, as jemalloc does unless prof_accum is on. */
 	snprintf(tid, sizeof(tid), "%" PRIu32, thread->tid);
 	put_counts(sink, tid, live, (struct pair){}, end);
 }
@@ -209,11 +209,11 @@ static int put_head(const struct profile *profile, double interval, struct sink 
 	return sink->error;
 }
 
-/* Locations with a name but no address get addresses that no process has. They are far enough from
- * each other for readers that subtract one from a caller's address. The number of an interpreter's
- * frame is too large for that, so its hash stands for it. 57 bits are enough for all frames of a
- * profile to differ: two of 100,000 are the same with a probability of about 10^-7. The hash is the
- * same in all profiles of a run, because `jeprof --base` matches stacks by address. */
+/* Locations with a name but no address get addresses that no process has. These addresses are far
+ * apart, because some readers subtract one from a caller's address. For an interpreter's frame, a
+ * hash of its number is used, because the number itself is too large. 57 bits are enough for all
+ * frames of a profile to differ: two of 100,000 are the same with a probability of about 10^-7. The
+ * hash is the same in all profiles of a run, because `jeprof --base` matches stacks by address. */
 #define NAMES_BEGIN  (1ULL << 62)
 #define FRAMES_BEGIN (NAMES_BEGIN | 1ULL << 61)
 #define FRAMES_HASH  0x9e3779b97f4a7c15 /* 2^64 / golden ratio (Knuth) */
@@ -237,7 +237,7 @@ static void put_addresses(const struct profile *profile, const struct profile_si
 	sink__puts(sink, "\n");
 }
 
-/* The bytes that earlier stacks have left over. */
+/* Bytes of earlier stacks that were too few for an object. */
 struct left_over {
 	double live, accum;
 };
@@ -363,8 +363,8 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 
 /* --- with its names --- */
 
-/* Puts a name into a line in which "--" separates names. Readers know no way to quote "--", so a
- * blank separates two dashes of a name. */
+/* Puts a name into a line in which "--" separates names. Readers have no way to quote "--", so a
+ * blank is put between two dashes within a name. */
 static int put_joined(const char *name, bool last, struct sink *sink)
 {
 	_cleanup_free_ char *printable = text_printable(name);

@@ -146,7 +146,7 @@ static void put_integer(struct json *json, const char *key, double value)
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
-	/* false if windows have seen no live memory: any amount may then be live */
+	/* false if windows have seen no live memory: any amount may be live */
 	bool complete = !profile__is_lower_bound(profile) &&
 			!(profile__is_windowed(profile) && !(live->bytes > 0));
 	bool known = profile->interval_bytes;
@@ -316,7 +316,8 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
-/* Puts a half-life. null: it is longer than the run could measure, or not known at all. */
+/* Puts a half-life. null: the half-life is longer than the run could measure, or not known at
+ * all. */
 static void put_half_life(struct json *stack, const struct half_life *h)
 {
 	bool known = h->s > 0;
@@ -346,8 +347,8 @@ static void put_heights(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 }
 
-/* Puts the names of threads by tid, and which thread freed whose memory. An entry with freer 0 has
- * the sum of all that the owner allocated. */
+/* Puts the names of threads by tid, and which thread freed whose memory. In an entry with freer 0,
+ * the figures are all that the owner allocated. */
 static void put_transfers(struct json *json, const struct profile *profile)
 {
 	struct json list = json__open(json, "threads", "[");

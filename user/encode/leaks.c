@@ -20,27 +20,28 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-/* share of the blocks that were searched for; if more of them are lost, the stack is said to lose
- * its blocks */
+/* if more than this share of a stack's examined blocks are lost, the stack is said to lose its
+ * blocks */
 #define LOST_SHARE 0.5
 #define HOLDERS	   2 /* at most this many holders of a stack's blocks are printed */
-#define MAYBE	   3 /* at most this many stacks are printed that may grow, but not surely */
-/* A stack's survival at the last age divided by its survival at the first age. A share of
- * FLAT or more: the blocks stay, like those of a leak. A share of STEEP or less: the blocks are
- * freed, like those of a cache. */
+/* at most this many stacks that may grow, but do not surely grow, are printed */
+#define MAYBE 3
+/* Let q be a stack's survival at the last age, divided by its survival at the first age. If q is
+ * FLAT or more, the blocks stay, like those of a leak. If q is STEEP or less, the blocks are freed,
+ * like those of a cache. */
 #define FLAT  0.8
 #define STEEP 0.5
 /* If a stack grows by this many samples within the time that is examined, its growth is found in 95
  * of 100 cases. This holds if the time is cut into eight segments and the error is taken from their
  * spread (profile/growth.h). */
 #define SAMPLES_FOUND 20
-/* Share of a run. If more is traced continuously, growth is known as in a continuous run
- * (session/windowed_trend.c). */
+/* If more than this share of a run is traced continuously, growth is known as well as in a
+ * continuous run (session/windowed_trend.c). */
 #define NEARLY_ALL 0.8
-#define LONGEST	   60 /* no run longer than this many times the present one is advised */
-#define LEAST_RATE 1  /* byte per second: less does not count as growth */
-#define MUCH_PCT   20 /* per cent of CPU time: the limit that is advised */
-/* bytes per second; from this on, the growth of a process is always mentioned */
+#define LONGEST	   60 /* a run of at most this many times the present length is advised */
+#define LEAST_RATE 1  /* bytes per second: slower growth is not mentioned */
+#define MUCH_PCT   20 /* per cent of CPU time: the value of --max-overhead that is advised */
+/* bytes per second: if a process grows faster, its growth is always mentioned */
 #define GROWS (16 << 10)
 
 /* What is known of one stack, or of a group of stacks that are printed the same. */
@@ -51,14 +52,14 @@ struct suspect {
 	double live;
 	size_t index; /* index in the given order */
 	bool sure;
-	/* True: the next four fields are known. `young` is a share of the memory that was allocated
-	 * more than `young_s` ago: the part that is still live. `old` and `old_s` are the same for
-	 * a higher age. */
+	/* True: the next four fields are known. `young` concerns the memory that was allocated more
+	 * than `young_s` ago: the share that is still live. `old` and `old_s` are the same for a
+	 * higher age. */
 	bool aged;
 	double young_s, young, old_s, old;
 	double oldest_s;   /* some of the stack's memory is older than this; 0: not known */
-	struct growth now; /* growth as the last profile alone shows it, which is the growth at the
-			    * end of the run; low is NaN: not known */
+	struct growth now; /* growth that the last profile alone shows, at the end of the run; low
+			    * is NaN: not known */
 	bool replaces;	   /* as in struct profile_site */
 	const struct site_why *why; /* who holds its blocks; NULL: not asked */
 	unsigned rises;		    /* the stack grew in this many of `steps`; 0: not known */
@@ -75,14 +76,15 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* Has the stack grown from the first profile to the last, although it may have stopped growing
- * according to the last profile alone? */
+/* May the growth be over? The stack has grown from the first profile to the last, but the last
+ * profile alone does not show that it still grows. */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* Is the growth too small to be mentioned? The high end of its interval may still be large. */
+/* Is the estimated growth too small to be mentioned? (The high end of its interval may be
+ * large.) */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
@@ -191,20 +193,21 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	return sink->error;
 }
 
-/* What is known of one profile, or of several. */
+/* The findings about one profile, or about several. */
 struct finding {
 	struct suspect *suspects; /* by_evidence() */
 	size_t n, n_sure;
-	bool judged;	  /* it is known which growth is sure */
+	bool judged;	  /* the profile shows which growth is sure */
 	double whole;	  /* all growth, bytes per second; a stack's growth is printed as a share of
 			   * `whole`. 0 or less: not known */
 	const char *what; /* the words for `whole` */
 	bool of_process;  /* `whole` is the process's growth, not the sum of the stacks */
 	/* growth of the process's anonymous memory, bytes per second */
 	struct optional process;
-	double least;  /* growth that would have been found in 95 of 100 cases; NaN: not known */
-	bool limited;  /* is_limited() */
-	bool somebody; /* the process has more and more blocks; it is not known from which stack */
+	double least; /* growth that would have been found in 95 of 100 cases; NaN: not known */
+	bool limited; /* is_limited() */
+	/* windows show that the process's blocks become more, but perhaps not of which stack */
+	bool somebody;
 };
 
 static void finding__clear(struct finding *finding)
@@ -273,7 +276,7 @@ static int put_why(const struct site_why *why, struct sink *sink)
 	return sink->error;
 }
 
-/* Says how far the sentences of put_why() can be trusted. */
+/* Says how reliable the sentences of put_why() are. */
 static int put_why_doubts(const struct profile *profile, struct sink *sink)
 {
 	const struct profile_why *why = profile->why;
@@ -445,9 +448,9 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* --- of one profile --- */
 
-/* Adds the ages of a stack or group. Survival is known for single stacks only. A group of stacks
- * that are printed the same gets the ages of one stack, if that stack holds at least half of the
- * group's memory. */
+/* Adds the ages of a stack or group. Survival is known for single stacks only. For a group of
+ * stacks that are printed the same, the ages of one stack are used, if this stack holds at least
+ * half of the group's memory. */
 static void add_ages(struct suspect *s, const struct profile *profile,
 		     const struct profile_site *site, double live)
 {
@@ -471,8 +474,8 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* Returns how many allocated bytes one sample in windows stands for, including bytes that were
- * allocated between windows. This number is the variance of the allocated bytes divided by the
+/* Returns how many allocated bytes one sample in windows stands for. These include bytes that were
+ * allocated between windows. The result is the variance of the allocated bytes divided by the
  * allocated bytes. 0: not known. */
 static double windows_sample(const struct profile *profile)
 {
@@ -484,7 +487,7 @@ static double windows_sample(const struct profile *profile)
 	}
 	if (variance > 0 && bytes > 0)
 		return variance / bytes;
-	/* an older file has no variance */
+	/* a file of an older memtrace has no variance */
 	return share > 0 ? (double)profile->interval_bytes / share : 0;
 }
 
@@ -503,8 +506,8 @@ static double least_growth(const struct profile *profile)
 /* Raises finding->least in a run of windows. How much growth could be missed follows from the
  * number of samples only if all samples have similar weights. In windows the weights differ: a
  * second of continuous tracing may bring most samples, and tells little about the rest of the run.
- * Two kinds of growth that was not found raise the bound. One is growth that a stack may have, but
- * that is not sure. The other is growth of the process that no stack explains. */
+ * Two kinds of growth raise the bound. One is growth of a stack that is possible, but not sure. The
+ * other is growth of the process that no stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -649,8 +652,7 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	    (diff->windowed && !diff->one_run && last->growth.stacks_known))
 		return "they are of windows, and each tells by itself what grows: memtrace leaks "
 		       "FILE, with the last one";
-	if (diff->windowed &&
-	    !last->growth.stacks_known) /* differences of few windows are no trend */
+	if (diff->windowed && !last->growth.stacks_known) /* few windows show no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace "

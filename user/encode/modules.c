@@ -44,7 +44,7 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
 
 	put_interval(profile, &sum->live, interval, sizeof(interval));
-	/* bytes without objects: the profile's file has no numbers of objects */
+	/* if there are bytes but no objects, the profile's file has no numbers of objects */
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))
 		with_commas(to_integer(sum->live.objects), objects);
 	grid__add(grid, "%*s%s", (int)(2 * sum->depth), "", sum->part ? sum->part : REMAINDER);

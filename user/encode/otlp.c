@@ -71,10 +71,11 @@ enum otlp_attribute_field { OTLP_ATTRIBUTE_KEY = 1, OTLP_ATTRIBUTE_VALUE };
 struct otlp {
 	const struct profile *profile;
 	const struct otlp_options *options;
-	struct intern strings, functions, attributes; /* attributes: encoded as in the table */
+	/* attributes: entries of the table, encoded */
+	struct intern strings, functions, attributes;
 	struct message dictionary, part, inner, list;
-	uint32_t *mappings; /* by mapping: its number; 0: no location lies in it */
-	bool no_threads;    /* samples name no threads: there would be too many samples */
+	uint32_t *mappings; /* for each mapping: its number in the file; 0: it has no locations */
+	bool no_threads;    /* samples are not divided by thread, because they would be too many */
 	int error;
 };
 
@@ -102,7 +103,8 @@ static void put_any_value(struct message *to, int field, struct message *scratch
 	if (text) {
 		message__bytes(scratch, ANY_STRING, text, strlen(text));
 	} else {
-		message__varint(scratch, ANY_INT << 3 | WIRE_VARINT); /* 0 is written, too */
+		/* not message__uint(), which leaves out 0 */
+		message__varint(scratch, ANY_INT << 3 | WIRE_VARINT);
 		message__varint(scratch, (uint64_t)number);
 	}
 	message__bytes(to, field, scratch->bytes, scratch->len);
@@ -295,7 +297,7 @@ static void put_samples(struct otlp *o, struct message *to, int kind, size_t n)
 			put_sample(o, to, i, part, &carry, &o->profile->threads[held->thread]);
 			left -= part;
 		}
-		/* a tiny rest is a rounding error of doubles */
+		/* a tiny rest is only the rounding error of doubles, and is left out */
 		if (left > 1e-9 * values[kind])
 			put_sample(o, to, i, left, &carry, NULL);
 	}
@@ -309,7 +311,7 @@ static void put_profile(struct otlp *o, struct message *to, int kind, size_t n)
 	uint8_t id[16];
 
 	memcpy(id, o->options->id, sizeof(id));
-	id[sizeof(id) - 1] ^= (uint8_t)kind; /* each of the four profiles has its own id */
+	id[sizeof(id) - 1] ^= (uint8_t)kind; /* gives each of the four profiles its own id */
 	put_value_type(o, &profile, OTLP_PROFILE_SAMPLE_TYPE, pprof_values[kind].type,
 		       pprof_values[kind].unit);
 	put_samples(o, &profile, kind, n);
@@ -399,7 +401,7 @@ int encode_otlp(const struct profile *profile, const struct otlp_options *option
 		o.error = -ENOMEM;
 	if (!o.error) {
 		put_resource_profiles(&o, &profiles, n);
-		put_dictionary(&o, n); /* last, because the profiles add to it */
+		put_dictionary(&o, n); /* written last, because the profiles add entries to it */
 	}
 	message__bytes(&head, REQUEST_RESOURCE_PROFILES, profiles.bytes, profiles.len);
 	message__varint(&head, REQUEST_DICTIONARY << 3 | WIRE_BYTES);

@@ -2,9 +2,10 @@
 /* profile.proto, gzipped. profile/pprof.h describes the fields.
  *
  * The bytes are written by hand. A message consists of tags, varints and lengths, and the code for
- * these takes a hundred lines here and as many in the decoder. protobuf-c would be a dependency. It
- * would need a second copy of the profile as a tree of protobuf-c's objects. And it would unpack a
- * hostile file into such a tree, many times as large as the file, before a limit can be checked.
+ * these takes a hundred lines here and as many in the decoder. protobuf-c would be a dependency.
+ * The encoder would have to copy the profile into a tree of protobuf-c's objects. The decoder would
+ * unpack a hostile file into a tree many times as large as the file, before any limit can be
+ * checked.
  *
  * The file's values are integers, the profile's are not. Each value is written as the difference of
  * two rounded sums. Thus a value is off by less than one, and the total by at most half. */
@@ -26,10 +27,10 @@
 
 #define MAX_DROP       16  /* drop_frames names at most this many allocator functions */
 #define MAX_DROP_BYTES 100 /* longer names are left out of drop_frames */
-/* LABEL_SQUARES is written if its value is more than this many times the value that readers would
- * compute without it */
+/* LABEL_SQUARES is written if it exceeds the value that readers compute without it by this
+ * factor */
 #define CLEARLY 1.01
-/* limit for the locations in all threads' samples; this many locations take some 500 MB before zlib
+/* limit for the number of locations in all samples of threads; they take some 500 MB before zlib
  * packs them */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
@@ -199,9 +200,9 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 	pprof__put_message(p, PROFILE_SAMPLE);
 }
 
-/* Puts the samples of a site. Live memory belongs to the threads that hold it. The same amount of
- * allocated memory belongs to them. The rest of the allocated memory was freed again and belongs to
- * no thread. */
+/* Puts the samples of a site. Live memory belongs to the threads that hold it, and so does an equal
+ * amount of allocated memory. The rest of the allocated memory was freed again and belongs to no
+ * thread. */
 static void put_site(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
@@ -232,12 +233,13 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		share.value[VALUE_INUSE_SPACE] = fmin(held->bytes, left.value[VALUE_INUSE_SPACE]);
 		for (int k = VALUE_INUSE_SAMPLES; k < VALUE_GROWTH; k++)
 			share.value[k] = fmin(all.value[k] * part, left.value[k]);
-		/* In windows, estimated live memory may exceed estimated allocated memory. */
+		/* fmin(), because in windows the estimate of live memory may exceed that of
+		 * allocated memory */
 		share.value[VALUE_ALLOC_OBJECTS] =
 			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
 		share.value[VALUE_ALLOC_SPACE] =
 			fmin(share.value[VALUE_INUSE_SPACE], left.value[VALUE_ALLOC_SPACE]);
-		/* A tiny rest is a rounding error of doubles, so the last thread gets it. */
+		/* A tiny rest is only the rounding error of doubles, so this thread gets it. */
 		for (int k = 0; k < VALUE_GROWTH; k++) {
 			left.value[k] -= share.value[k];
 			if (left.value[k] < 1e-9 * all.value[k]) {
@@ -251,9 +253,9 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		put_sample(p, site, NULL, &left);
 }
 
-/* Would the file have too many samples if threads had samples of their own? A thread that holds
- * memory of a stack has a sample of its own, which repeats the whole stack. No process leads to too
- * many such samples, but a short input file can. */
+/* Would samples of threads make the file too large? Each thread that holds memory of a stack has a
+ * sample, which repeats the whole stack. The samples of a real process are few enough, but a short
+ * hostile file can lead to too many. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;
@@ -278,8 +280,8 @@ static void put_interval_site(struct pprof *p, size_t index)
 	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
 	p->part.len = 0;
 	for (int i = 0; i < STANDARD_VALUES; i++) {
-		/* negative values have a carry of their own; pprof stores them as two's
-		 * complement */
+		/* take() gets no negative numbers: negative values have rounding sums of their own,
+		 * and are written as two's complement */
 		uint64_t value = values[i] < 0 ? -take(p, STANDARD_VALUES + i, -values[i])
 					       : take(p, i, values[i]);
 
@@ -614,7 +616,7 @@ static void put_profile(struct pprof *p)
 	const struct profile *profile = p->profile;
 	const struct encode_interval *interval = p->interval;
 
-	pprof__string(p, ""); /* number 0 */
+	pprof__string(p, ""); /* the string with the number 0 is empty */
 	for (int i = 0; i < (interval ? STANDARD_VALUES : VALUES); i++)
 		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
 	put_sites(p);

@@ -47,7 +47,8 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	for (int i = 0; i < OWN_REMAINDERS; i++) {
 		double remainder = fmax(values[i], 0) - (double)written[i];
 
-		/* a value that was cut to the limit of readers gets no remainder */
+		/* a value above the limit for readers was cut, so it has no rounding error to
+		 * store */
 		parts[i] = fabs(remainder) < 2 ? llround(OWN_PARTS * remainder) : 0;
 		any |= parts[i] != 0;
 	}
@@ -61,7 +62,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	return true;
 }
 
-/* Can readers compute `freed` from `allocated` and `live`? */
+/* Is `freed` the difference of `allocated` and `live`, so that readers can compute it? */
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;

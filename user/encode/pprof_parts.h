@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to user/encode: the parts of the writer of pprof. pprof_write.c has the wire format and
- * the gzip file, pprof.c the fields that any reader of pprof knows, pprof_own.c the fields that
- * only memtrace knows. An error stays in struct pprof, and from then on nothing more is written. */
+ * the gzip file. pprof.c has the fields that any reader of pprof knows. pprof_own.c has the fields
+ * that only memtrace knows. After an error, which struct pprof stores, nothing more is written. */
 #ifndef MEMTRACE_ENCODE_PPROF_PARTS_H
 #define MEMTRACE_ENCODE_PPROF_PARTS_H
 
@@ -53,8 +53,8 @@ struct pprof {
 	uint64_t max_value; /* limit for a value of one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
-	bool threads_left_out;	  /* samples name no threads: there are too many */
-	bool *named;		  /* by thread: whether a sample names the thread */
+	bool threads_left_out;	  /* samples name no threads, because they would be too many */
+	bool *named;		  /* for each thread: does a sample name it? */
 	/* count of the sampled blocks of all stacks; number of the next block */
 	uint64_t n_blocks, next_block;
 	int error;
@@ -81,7 +81,7 @@ void pprof__put_message(struct pprof *p, int field);
 void pprof__put_field(struct pprof *p, int field, const void *data, size_t len);
 void pprof__put_number(struct pprof *p, int field, uint64_t value);
 
-/* The number of a text in the table of strings, made printable. */
+/* Makes the text printable, and returns its number in the table of strings. */
 uint64_t pprof__string(struct pprof *p, const char *text);
 
 /* --- pprof_own: memtrace's own fields --- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The whole machine on one screen. encode.h explains the columns. Cells are stored as text. Columns
- * are as wide as their widest cell, and the rest of the line is for the function. */
+/* The table of processes. encode.h explains the columns. Cells are stored as text. Columns are as
+ * wide as their widest cell, and the rest of the line is for the function. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 /* At most this many columns for a program's name: the kernel keeps 15 characters of it. Only the
  * kernel's own workers may have longer names. */
 #define COMMAND_MAX 15
-#define MIN_ROOM    20 /* if the function has fewer columns, other columns are left out */
+#define MIN_ROOM    20 /* other columns are left out until the function has this many columns */
 
 enum column {
 	PID,
@@ -66,7 +66,7 @@ struct sum {
 	struct estimate live;
 	bool unbounded;		     /* one of the processes may hold any number of bytes */
 	bool allocated;		     /* something was allocated during the run */
-	bool lower, upper, windowed; /* lower, upper: live is a bound */
+	bool lower, upper, windowed; /* lower, upper: live is a lower or an upper bound */
 	double growth;		     /* bytes per second */
 	bool at_most;		     /* growth is an upper bound */
 	uint64_t rss_start_bytes, rss_end_bytes, threads;
@@ -99,9 +99,9 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->growth.stacks_known;
 }
 
-/* Are there too few windows to tell growth? A process grows by the memory that it allocated during
- * the run and still holds, minus the older memory that it freed during the run. How much older
- * memory it freed is not known, so LIVE divided by the time is an upper bound. */
+/* Are there too few windows to estimate growth? A process grows by LIVE, minus the memory from
+ * before the run that it freed during the run. The amount of this freed memory is not known, so
+ * LIVE divided by the time is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->growth.stacks_known;
@@ -116,7 +116,8 @@ static void sum__add(struct sum *sum, const struct process *process)
 	if (profile->not_traced) {
 		sum->untraced++;
 	} else {
-		/* each process has a limit of its own; if one has no limit, the sum has none */
+		/* live.most is the largest possible amount; if it is not known for one process, it
+		 * is not known for the sum */
 		if (process->live.bytes > 0 && !(process->live.most > 0))
 			sum->unbounded = true;
 		estimate__merge(&sum->live, &process->live);
@@ -142,7 +143,7 @@ static bool live_interval(const struct run *run, const struct sum *sum, struct i
 		return false;
 	if (sum->live.samples)
 		*ret = estimate__interval(&sum->live);
-	else /* nothing sampled: the high end in estimate.h for Y = V = 0 and w = R */
+	else /* without a sample: the high end by estimate.h, with Y = V = 0 and w = R */
 		*ret = (struct interval){0, -log(0.025) * (double)run->interval_bytes};
 	return true;
 }
@@ -166,8 +167,7 @@ static void format_estimate(const struct run *run, const struct sum *sum, double
 	format_interval(interval, interval_text, CELL_SIZE);
 }
 
-/* Formats the growth and its interval. If some processes were traced in windows, the interval is
- * "". */
+/* Formats the growth and its interval. The interval is "" if any process was traced in windows. */
 static void format_growth(const struct run *run, const struct sum *sum, char *text,
 			  char *interval_text)
 {
@@ -268,7 +268,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
 	if (!profile->not_traced)
 		return top_site(profile, run->options->show_runtime, &row->site);
-	/* The heap is not known. "-" says so; 0 would say that it is empty. */
+	/* "-", because the heap is not known. (0 would mean that it is empty.) */
 	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
 		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
 	if (asprintf(&row->site, "(not traced: %s)", profile->not_traced) < 0) {
@@ -278,7 +278,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	return 0;
 }
 
-/* Fills the row that sums up the other processes. Ended processes hold nothing. */
+/* Fills the row that sums up the other processes. Ended processes add nothing to it. */
 static int fill_rest(struct row *row, const struct run *run, const struct process *rest, size_t n)
 {
 	struct sum sum = {};
@@ -347,7 +347,8 @@ static int put_table(const struct run *run, const struct row *rows, size_t n, st
 	sink__puts(sink, color ? "\n" BOLD : "\n");
 	grid__put_titles(&grid, color ? "TOP SITE" RESET "\n" : "TOP SITE\n", sink);
 	for (size_t i = 0; i < n; i++) {
-		bool process = *rows[i].cells[PID]; /* false: the row sums up the rest */
+		/* false: this is the row that sums up the rest */
+		bool process = *rows[i].cells[PID];
 		_cleanup_free_ char *site = text_shorten(rows[i].site, process ? room : SIZE_MAX);
 
 		if (!site)
@@ -540,8 +541,8 @@ static int put_findings(const struct run *run, struct sink *sink)
 	return err;
 }
 
-/* Descending. Ended processes hold nothing any more. They come last, ordered by their peak. Ties by
- * pid. */
+/* The largest figure comes first. Ended processes hold nothing any more, so they come last, ordered
+ * by their peak. Equal processes are ordered by pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
 	const struct profile *x = a->profile, *y = b->profile;

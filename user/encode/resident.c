@@ -16,8 +16,9 @@
 #include "encode/grid.h"
 #include "encode/text.h"
 
-/* Each kind shows at most ROWS_OF_KIND rows, each at least 1/LEAST_PART of the whole. One row sums
- * up the rest of the kind. If the rest is a single row, this row itself is shown. */
+/* Of each kind of memory, at most ROWS_OF_KIND rows are shown, and only those of at least
+ * 1/LEAST_PART of the whole. One more row sums up the others. If there is a single other row, it is
+ * shown itself. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100
@@ -122,7 +123,7 @@ static void add_row(struct grid *grid, const struct resident *r, const struct re
 
 	format_kib((double)shown_bytes(r, row), resident);
 	format_row_interval(r, row, interval, sizeof(interval));
-	/* the heap's other row shows anonymous memory and swap of the whole heap */
+	/* the heap has two rows, and the other one shows the anonymous memory and swap of both */
 	if (row->kind != RESIDENT_HEAP_LIVE) {
 		format_kib((double)row->anonymous, anonymous);
 		format_kib((double)row->swap, swap);
@@ -161,8 +162,8 @@ static void round_parts(const struct resident *r, const struct resident_row *row
 	}
 }
 
-/* Adds the parts of the row HEAP below this row. The parts begin at the second column, because
- * their numbers are not part of the sum of the first column, and their texts are long. */
+/* Adds the parts of the row HEAP below this row. The parts begin at the second column, because the
+ * sum of the first column must not include them. Besides, their texts are long. */
 static void add_parts(struct grid *grid, const struct resident *r, const struct resident_row *row)
 {
 	int64_t parts[RESIDENT_PARTS];
@@ -199,8 +200,8 @@ static int add_named_row(struct grid *grid, const struct resident *r,
 	return 0;
 }
 
-/* Adds the rows of the kind whose first row is row i: the largest, then the others as one row.
- * *ret_next: the first row of the next kind. */
+/* Adds the rows of one kind of memory, which begin at row i: the largest rows, then one row for the
+ * others. *ret_next: the first row of the next kind. */
 static int add_kind(struct grid *grid, const struct resident *r, size_t i, size_t *ret_next)
 {
 	struct resident_row others = {.kind = r->rows[i].kind};
@@ -235,7 +236,7 @@ static int add_kind(struct grid *grid, const struct resident *r, size_t i, size_
 	return 0;
 }
 
-/* Puts what the parts of the heap do not say, or why there are no parts. */
+/* Puts notes about the parts of the heap, or why there are no parts. */
 static void put_census(const struct resident *r, struct sink *sink)
 {
 	_cleanup_free_ char *why = r->census_failed ? text_printable(r->census_failed) : NULL;

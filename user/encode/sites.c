@@ -70,7 +70,7 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 	double pct = sampling_error_pct(profile, bytes);
 	char high[16];
 
-	if (pct >= 100) /* the bytes come from one sample or a few */
+	if (pct >= 100) /* the bytes come from a few samples, so only an upper end is printed */
 		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
 	else if (pct > 0)
 		grid__add(grid, "+-%.0f %%", pct);
@@ -120,7 +120,7 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	return rc ? rc : put_more(n, top, sink);
 }
 
-/* Prints each age class's share of the total, in per cent. */
+/* Prints for each class of ages its share of the total, in per cent. */
 static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
 {
 	double all = 0;

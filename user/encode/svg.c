@@ -31,8 +31,8 @@
 #define LEAST_LABEL 4	 /* columns; a narrower box has no label */
 #define LEAST_BOTH  16	 /* columns: from this width on, a shortened name keeps both its ends */
 
-/* Boxes narrower than MIN_PIXELS are folded. If there would be more than MAX_NODES boxes, wider
- * ones are folded, too: 20,000 boxes are some 2 MB. */
+/* Boxes narrower than MIN_PIXELS are folded. If more than MAX_NODES boxes would be left, wider ones
+ * are folded, too, because 20,000 boxes take some 2 MB. */
 #define MIN_PIXELS 0.25
 #define MAX_NODES  20000
 #define MAX_DEPTH  1024
@@ -42,7 +42,7 @@ struct svg {
 	const struct profile *profile, *base;
 	struct tree tree;
 	double *left;	     /* left edge of each node, as a share of the whole width */
-	uint32_t *name_line; /* by frame: number of its line in the element "names" */
+	uint32_t *name_line; /* for each frame: number of its line in "names" */
 	double most_change;  /* the largest change of a node, bytes */
 	struct sink *sink;
 };
@@ -56,8 +56,8 @@ static void svg__clear(struct svg *svg)
 
 /* --- text --- */
 
-/* Returns the text for a character in XML; NULL: the character itself. Controls and characters that
- * XML does not allow become '?'. */
+/* Returns the text for a character in XML; NULL: the character is written unchanged. Controls and
+ * characters that XML does not allow become '?'. */
 static const char *escaped(uint32_t code)
 {
 	switch (code) {
@@ -172,11 +172,11 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
 	snprintf(to, 8, "#%02x%02x%02x", rgb[0] & 0xff, rgb[1] & 0xff, rgb[2] & 0xff);
 }
 
-/* All colours are light enough for dark letters, and dark enough to differ from a white page.
- * Matches of a search are pink (svg.css), so no kind of frame is pink. */
+/* All colours are light enough for dark letters, and dark enough to be seen on a white page. No
+ * kind of frame is pink, because matches of a search are pink (svg.css). */
 static const struct {
 	double hue, hues;	      /* first hue, and range in degrees */
-	bool by_module;		      /* the module's hash picks the hue; false: the name's */
+	bool by_module;		      /* true: the hue depends on the module; false: on the name */
 	double saturation, lightness; /* lightness: the name adds up to 8 % */
 	const char *name;
 } kinds[FRAME_KINDS] = {
@@ -227,8 +227,8 @@ static void node_color(const struct svg *svg, size_t i, char to[8])
 	}
 }
 
-/* Puts what the colours mean. All words are one line of text, so no code here needs to know how
- * wide the words are. */
+/* Puts what the colours mean. All words are in one text element, so their widths need not be
+ * computed. */
 static void put_key(const struct svg *svg, int y)
 {
 	static const struct {
@@ -380,10 +380,10 @@ static int put_names(struct svg *svg)
 	return rc;
 }
 
-/* Puts "PARENT FRAME BYTES OBJECTS" of each box. FRAME is the line of the box's name. A negative
- * FRAME says how many nodes are folded into the box. With a base, "BYTES LOW HIGH" follows: the
- * base's bytes and the interval of the change ("0 0": not known). If the box's own BYTES are an
- * estimate, "LOW HIGH" of their interval follows last. */
+/* Puts "PARENT FRAME BYTES OBJECTS" of each box. FRAME is the number of the line that has the box's
+ * name. A negative FRAME says how many nodes are folded into the box. With a base, "BYTES LOW HIGH"
+ * follows: the base's bytes and the interval of the change ("0 0": not known). If BYTES are an
+ * estimate, "LOW HIGH" of their interval comes last. */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;

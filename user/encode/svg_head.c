@@ -58,7 +58,7 @@ static int put_process(FILE *out, const struct profile *profile)
 	return 0;
 }
 
-/* Returns what the bytes are, in words for the title. */
+/* Returns the words that say in the title what the bytes mean. */
 static const char *what_it_is(const struct profile *profile)
 {
 	switch (profile->weight) {
@@ -215,7 +215,7 @@ static int put_run(FILE *out, const struct profile *profile)
 	return rc;
 }
 
-/* Puts by how much the whole has grown. */
+/* Puts the growth of the whole profile since the base. */
 static void put_change(FILE *out, const struct tree *tree)
 {
 	struct tree_change change = tree_node__change(tree, &tree->nodes[0]);
@@ -272,7 +272,7 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 		return -ENOMEM;
 	if (!len)
 		return 0;
-	text[len - 1] = '\0'; /* removes the newline */
+	text[len - 1] = '\0'; /* cuts off the last newline */
 	printable = text_printable(text);
 	if (!printable)
 		return -ENOMEM;

@@ -42,9 +42,9 @@ static const struct grid_column columns[N_COLUMNS] = {
 	[OBJECTS] = {"OBJECTS", false}, [SHARE] = {"SHARE", false},
 };
 
-/* Adds the row of a group of stacks. If `group` is NULL, adds the row that sums up the rest.
- * Readers first want to know whether a stack grows at all. If its growth may be 0, the cell says
- * so. */
+/* Adds the row of a group of stacks. If `group` is NULL, adds the row that sums up the rest. If a
+ * stack's growth may be 0, the cell says so, because readers first want to know whether the stack
+ * grows at all. */
 static void add_row(struct grid *grid, const struct group *group, const struct estimate *live,
 		    double total, bool with_interval)
 {
@@ -62,7 +62,7 @@ static void add_row(struct grid *grid, const struct group *group, const struct e
 	if (group && live->objects > 0)
 		with_commas(to_integer(live->objects), objects);
 	else if (group)
-		strcpy(objects, "?"); /* the profile's file does not say how many */
+		strcpy(objects, "?"); /* the profile's file has no numbers of objects */
 	if (group && with_interval)
 		format_interval(estimate__interval(live), interval, sizeof(interval));
 	grid__add_row(grid, "%s\t%s\t%s\t%s\t%s\t%.1f%%", growth, growth_interval,
@@ -70,8 +70,8 @@ static void add_row(struct grid *grid, const struct group *group, const struct e
 		      total > 0 ? 100 * live->bytes / total : 0.0);
 }
 
-/* Leaves out OBJECTS, then SHARE (with leaks, LIVE), until the frames have room. A row must fit one
- * line of the terminal. The interval of an estimate always stays. */
+/* Leaves out columns until the frames have room: first OBJECTS, then SHARE, or LIVE in a table of
+ * leaks. A row must fit one line of the terminal. The interval of an estimate always stays. */
 static void make_room(struct grid *grid, bool leaks, const struct table_options *options,
 		      struct sink *sink)
 {
@@ -294,7 +294,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	if (n > top)
 		add_row(&grid, NULL, &rest, live->bytes, false);
 	err = grid__fit(&grid);
-	/* a title shows what was asked for, even if no stack has a figure */
+	/* the column is shown even if no stack has growth, because the user asked for it */
 	for (int c = 0; c < N_COLUMNS && !err; c++)
 		if (c == LIVE || c == OBJECTS ||
 		    (c < LIVE ? leaks : !leaks && (c == SHARE || !exact)))

@@ -55,8 +55,8 @@ int put_stack_row(const struct grid *grid, size_t row, const struct profile *pro
 		  struct sink *sink);
 
 /* Puts the rows sorted by options->weight, and above them the total of this weight (not for
- * WEIGHT_OBJECTS and WEIGHT_GROWTH). The weight must not be WEIGHT_LIVE, and the profile must have
- * it. 0 or negative errno. */
+ * WEIGHT_OBJECTS and WEIGHT_GROWTH). The profile must have this weight, which must not be
+ * WEIGHT_LIVE. 0 or negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 

@@ -12,10 +12,10 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-/* share of a core; if a process uses less, its cost may be limited to a share of a core
- * (pace/windows.h) */
+/* If a process uses less than this share of a core, its cost may be limited to a share of a core
+ * (pace/windows.h). */
 #define LITTLE_CPU 0.5
-#define DEAR_PCT   1 /* per cent of CPU time; a lower cost is not put as a share of a core */
+#define DEAR_PCT   1 /* a cost below this per cent of CPU time is not put as a share of a core */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
@@ -38,7 +38,7 @@ size_t utf8_next(const char *text, uint32_t *ret_code)
 		return 0;
 	code = *p & (0xff >> (len + 1));
 	for (size_t i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80) /* also true for the NUL at the end of the text */
+		if ((p[i] & 0xc0) != 0x80) /* also returns 0 at the NUL that ends the text */
 			return 0;
 		code = code << 6 | (p[i] & 0x3f);
 	}
@@ -101,7 +101,7 @@ static char *elide_arguments(const char *name)
 	size_t depth = 0;
 	char *out, *to;
 
-	if (strstr(name, "operator")) /* its '<' may not open arguments */
+	if (strstr(name, "operator")) /* in an operator's name, '<' need not open arguments */
 		return strdup(name);
 	to = out = malloc(4 * strlen(name) + 1); /* "<" may become "<..>" */
 	if (!out)
@@ -162,7 +162,8 @@ char *text_unqualified(const char *name, size_t max)
 	if (!elided)
 		return NULL;
 	columns = text_columns(elided);
-	end = strstr(elided, "operator"); /* "::" after it may belong to a type's name */
+	/* behind "operator", "::" may belong to the name of a type */
+	end = strstr(elided, "operator");
 	while (columns > max && (next = strstr(part, "::")) && (!end || next < end)) {
 		for (next += 2; part < next; part++)
 			columns -= (*part & 0xc0) != 0x80;
@@ -201,7 +202,7 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	 * frames. */
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
-	/* for faults, the leaf touches the memory, so the leaf holds it */
+	/* in profiles of faults, the leaf itself touched the memory */
 	if (profile->leaf_holds || profile__is_faults(profile))
 		return 0;
 	do {
@@ -226,7 +227,7 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor)
 	double divisor = 1;
 	size_t unit = 0;
 
-	/* The next unit begins where the printed number would be rounded up to 1024. */
+	/* A number that would be printed as 1024.0 is shown in the next unit. */
 	while (unit < 6 && fabs(bytes / divisor) >= (unit ? 1023.95 : 1023.5)) {
 		divisor *= 1024;
 		unit++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text that comes from the target, made fit for a reader. */
+/* Makes text from the target safe to print, and formats figures. */
 #ifndef MEMTRACE_ENCODE_TEXT_H
 #define MEMTRACE_ENCODE_TEXT_H
 
@@ -58,10 +58,10 @@ struct frame_walk {
  * walk is at its end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* Returns the index of the location, counted from the leaf, where a stack begins in outputs that
- * leave out allocation functions. The leaf is the probed function and does not tell who holds the
- * memory. An operator new that called malloc does not tell it either. jeprof leaves out both. 0 for
- * page faults, and for stacks that begin with the allocator's caller (leaf_holds). */
+/* Returns the index of the location, counted from the leaf, at which outputs without allocation
+ * functions begin a stack. The leaf is the probed function, and does not tell who holds the memory.
+ * The same is true of an operator new that called malloc. jeprof leaves out both. 0 for page
+ * faults, and for stacks that begin with the allocator's caller (leaf_holds). */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no

@@ -42,7 +42,9 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 	char text[16], high[16];
 
 	format_bytes(bytes, text);
-	if (error >= 100) /* the interval is far from symmetric: one sample or a few */
+	/* with a few samples the interval is far from symmetric, so only its upper end is
+	 * printed */
+	if (error >= 100)
 		grid__add(grid, "%s, < %s", text,
 			  format_bytes(sampling_high(profile, bytes), high));
 	else if (error > 0)

@@ -40,8 +40,8 @@ struct builder {
 	struct tree *tree;
 	struct occurrence *occurrences;
 	size_t n_occurrences;
-	uint32_t *numbers;  /* by occurrence: the number of its frame */
-	uint32_t *first[2]; /* by profile and location: the occurrence of its outermost frame */
+	uint32_t *numbers;  /* for each occurrence: the number of its frame */
+	uint32_t *first[2]; /* [profile][location]: the occurrence of its outermost frame */
 	struct row *rows;
 	size_t n_rows;
 	uint32_t *row_frames;
@@ -200,7 +200,7 @@ static uint32_t *put_row(const struct builder *b, int p, const struct profile *p
 {
 	uint32_t i = site->n_locations;
 
-	/* the note of a view (profile/view.h) is above the notes about the stack */
+	/* the note of a view (profile/view.h) comes before the notes about the stack */
 	if (i && profile__location(profile, site, i - 1)->note)
 		*to++ = b->numbers[b->first[p][site->locations[--i]]];
 	if (site->allocators_own)
@@ -369,8 +369,8 @@ static int make_nodes(struct builder *b, const struct tree_node *root, size_t ma
 }
 
 /* Returns the upper end of the interval of live bytes for a stack without samples. If more bytes
- * were live, one of them would have been sampled with a probability of 97.5 %. In a continuous run
- * one sample stands for at most the interval, in windows it may stand for more. */
+ * were live, one of them would have been sampled with a probability of 97.5 %. A small block's
+ * sample stands for the interval in a continuous run, and may stand for more in windows. */
 static double unseen_bytes(const struct profile *profile, const struct estimate *live)
 {
 	double one = profile->interval_bytes > 1 ? (double)profile->interval_bytes : 0;
@@ -401,8 +401,8 @@ int tree__build(const struct profile *profile, const struct profile *base,
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
 		count_gone(&b);
-		/* Above a min_share of 1 all children are folded into one node, because no child
-		 * holds more than all bytes. So min_share need not rise further. */
+		/* A min_share above 1 folds all children into one node, because no child holds more
+		 * than all bytes. So min_share need not rise further. */
 		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG &&
 		       tree.min_share <= 1)
 			tree.min_share = fmax(1.25 * tree.min_share, 1e-6);
@@ -432,7 +432,7 @@ struct tree_change tree_node__change(const struct tree *tree, const struct tree_
 	double down = hypot(node->live.bytes - live.low, base.high - node->base.bytes);
 	double up = hypot(live.high - node->live.bytes, node->base.bytes - base.low);
 
-	/* an unknown error is not an error of 0 */
+	/* the error of the change is not known */
 	if (tree->unsure)
 		return (struct tree_change){change, {NAN, NAN}};
 	return (struct tree_change){change, {change - down, change + up}};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to user/encode: the stacks of a profile, or of a profile and an older one, as one tree of
  * frames from the root down. Frames of the same name and module below the same callers are one
- * node, whatever their addresses. Inlined functions are frames, and so is the leaf, the allocation
- * function. */
+ * node, even if their addresses differ. Inlined functions are frames, and so is the leaf, the
+ * allocation function. */
 #ifndef MEMTRACE_ENCODE_TREE_H
 #define MEMTRACE_ENCODE_TREE_H
 
@@ -33,8 +33,8 @@ struct tree_frame {
 
 struct tree_node {
 	uint32_t frame; /* index into frames; no meaning for the root and folded nodes */
-	/* 0: the node is one frame, or the root; else the number of nodes folded into this one,
-	 * because they are too small to be shown */
+	/* number of nodes that were too small to be shown and are folded into this one; 0: the node
+	 * is one frame, or the root */
 	uint32_t n_folded;
 	uint32_t parent; /* index; the root's is its own, 0 */
 	uint32_t depth;	 /* the root's is 0 */
@@ -45,8 +45,8 @@ struct tree_node {
 };
 
 struct tree {
-	struct tree_node *nodes; /* the root, then level by level; siblings side by side, largest
-				  * first, the folded node last */
+	struct tree_node *nodes; /* the root, then level by level. Siblings are side by side,
+				  * largest first, the folded node last. */
 	size_t n;
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
@@ -55,8 +55,8 @@ struct tree {
 	double min_share;
 	size_t gone_stacks; /* number of stacks that only the older profile has, and their bytes */
 	double gone_bytes;
-	bool unsure; /* no change has a known interval, because one profile was windowed or does not
-		      * say how it was sampled */
+	bool unsure; /* no interval of a change is known, because one profile was windowed or does
+		      * not say how it was sampled */
 	/* upper end of the 95 % interval of live bytes for a stack without samples in the profile,
 	 * and in the older one */
 	double unseen_live, unseen_base;
@@ -79,10 +79,10 @@ int tree__build(const struct profile *profile, const struct profile *base,
 void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
- * errors are independent, and each may be asymmetric. So the distance from the change to each end
- * of its interval is the root of the sum of two squared distances. For the low end, they are the
- * distance by which the new figure may be lower, and the distance by which the old figure may be
- * higher. For the high end it is the reverse (Zou and Donner, Statistics in Medicine 27, 2008). */
+ * errors are independent, and each may be asymmetric. The change is lowest if the new figure is at
+ * its low end and the old one at its high end. So the distance from the change to its low end is
+ * the root of the sum of these two squared distances. For the high end it is the reverse (Zou and
+ * Donner, Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */

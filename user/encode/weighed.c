@@ -19,11 +19,11 @@
 /* A group and its weight. */
 struct weighed {
 	const struct group *group;
-	struct estimate amount; /* .bytes is the weight, in the unit of the weight */
+	struct estimate amount; /* .bytes is the amount, in the unit of the weight */
 };
 
-/* Makes an estimate of `bytes`, which are a part of the allocated bytes of the group. In a windowed
- * run its error is the same part of the group's error. */
+/* Makes an estimate of `bytes`, a part of the group's allocated bytes. In a windowed run, the error
+ * of the estimate is the same part of the group's error. */
 static struct estimate part_allocated(const struct profile *profile, const struct group *g,
 				      double bytes)
 {
@@ -236,7 +236,7 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 		add_row(&grid, profile, options->weight, &weighed[i].amount,
 			&weighed[i].group->growth, &weighed[i].group->live, total.bytes);
 	if (n > top) {
-		rest.variance = rest.common = 0; /* the sum of the rest shows no interval */
+		rest.variance = rest.common = 0; /* so the row of the rest shows no interval */
 		add_row(&grid, profile, options->weight, &rest, NULL, &rest_live, total.bytes);
 	}
 	put_weight_head(profile, options->weight, &total, sink);
@@ -251,8 +251,9 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 
 enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
 
-/* Returns "< 1ms" in buf (>= 16 bytes): half of the freed objects were no older. If half were older
- * than all classes but the last, returns "> 1000s". If nothing was freed, returns "". */
+/* Writes the age that half of the freed objects did not exceed into buf (>= 16 bytes), such as "<
+ * 1ms". If this age is in the last class, writes "> 1000s". Returns buf, or "" if nothing was
+ * freed. */
 static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 {
 	double all = 0, younger = 0;

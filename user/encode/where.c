@@ -17,8 +17,9 @@
 #define ALLOCATORS_OWN "[allocator's own] "
 #define MORE	       " < ..."
 #define MIN_ROOM       24
-#define MAX_RUN	       3 /* up to this many consecutive frames of the runtime are all named */
-#define MIN_VIA	       8 /* fewest useful columns of a name */
+/* of more than this many consecutive frames of the runtime, only the first is named */
+#define MAX_RUN 3
+#define MIN_VIA 8 /* fewest useful columns of a name */
 
 struct story_frame {
 	char *name; /* folded and printable; owned */
@@ -30,13 +31,14 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* How the first frame got memory: through functions of a library, the interpreter or the
-	 * runtime. called: the function that is shown. innermost: another of these functions,
+	/* The functions of a library, the interpreter or the runtime through which the first frame
+	 * got memory. called: the function that the first frame called. innermost: a function
 	 * nearer to the allocation; set only if it tells more than `called` (story__tell_called()).
-	 * NULL: there is no such function. Both are owned. */
+	 * NULL: not shown. Both are owned. */
 	char *called, *innermost;
-	bool has_own;		    /* the first frame is the program's own */
-	enum frame_owner least_own; /* if has_own: owners from this one up count as own */
+	bool has_own; /* the first frame is the program's own */
+	/* if has_own: frames of this owner and of all higher ones count as own */
+	enum frame_owner least_own;
 	bool truncated;
 };
 
@@ -93,8 +95,8 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* The chain of calls from the own frame to the allocation, as far as functions have names. NULL:
- * the chain has no function of this kind. */
+/* Functions with names on the way from the own frame to the allocation. NULL: there is none of this
+ * kind. */
 struct calls {
 	const char *outermost, *innermost; /* functions of the runtime */
 	const char *native;		   /* the interpreter's function nearest to the
@@ -172,7 +174,7 @@ static bool is_in_program(const struct frame_walk *walk, uint32_t location)
 
 /* Moves the walk to the first frame whose owner is `least` or above. If there is none, the walk
  * stays where it is. A native library that called an interpreter does not count as the program's
- * own, because an event loop (libuv, Qt) is at the root of all that a script does. */
+ * own: it is only the event loop (libuv, Qt) that runs the script. */
 static int find_first(struct frame_walk *walk, enum frame_owner least, struct story *story)
 {
 	struct frame_walk at = *walk, next = *walk;
@@ -203,7 +205,7 @@ static int find_own(struct frame_walk *walk, struct story *story)
 {
 	int rc = find_first(walk, FRAME_OWN, story);
 
-	/* for a program that consists of libraries, or whose own functions have no names */
+	/* no own frame: the program consists of libraries, or its own functions have no names */
 	return rc || story->has_own ? rc : find_first(walk, FRAME_OF_INTERPRETER, story);
 }
 
@@ -212,8 +214,8 @@ static bool is_of_runtime(const struct story_frame *frame)
 	return frame->owner != FRAME_OWN;
 }
 
-/* Does the frame belong to the program's own code, and has no name? This happens if the file is
- * stripped, mostly to static functions. */
+/* Is this a frame of the program's own code without a name? In a stripped file, most static
+ * functions have no names. */
 static bool is_nameless(const struct story_frame *frame)
 {
 	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);
@@ -326,8 +328,8 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
-/* If a story needs more than `room` columns, folds runs of frames without names, so that names
- * after them are shown. */
+/* If a story needs more than `room` columns, folds consecutive frames without names. This leaves
+ * room for the names after them. */
 static int story__make_room(struct story *story, size_t room)
 {
 	size_t columns = 0;
@@ -366,7 +368,7 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	sink__printf(sink, "%s%s", first, called);
 	for (size_t i = 1; i <= story.n; i++) {
 		bool last = i >= story.n - 1 && !story.truncated;
-		/* a frame that takes the whole line would leave no room for the others */
+		/* a name may take half of the room, so that other names fit */
 		_cleanup_free_ char *text =
 			i < story.n ? frame_text(&story.frames[i], room / 2) : NULL;
 		size_t need;

@@ -7,8 +7,8 @@
  *
  * Names are folded (encode/fold.h) and printable. A name that alone would fill the line is
  * shortened. The allocator's frames are left out. If many frames of the runtime follow each other,
- * the first is named and the others are counted. A stack in which no frame is the program's own
- * begins with its first frame of the interpreter or of a library. If it has no such frame, it
+ * the first is named and the others are counted. A stack without a frame of the program begins with
+ * its first frame of the interpreter or of a library. If there is no such frame either, the stack
  * begins with its first frame that is not the allocator's. If all frames are the allocator's, only
  * the last one is shown.
  *
