@@ -30,8 +30,8 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-/* The names of the previous line. Most files are sorted, so a line often begins with the same names
- * as the previous one. */
+/* The previous line. Most files are sorted, so a line often begins with the same names as the
+ * previous line, and these names are not looked up again. */
 struct stacks {
 	/* addresses of the previous line's names; each array has MAX_STACK_FRAMES elements */
 	uint64_t *from_root, *from_leaf;
@@ -40,7 +40,7 @@ struct stacks {
 };
 
 /* Returns how many names at the beginning of the line are the same as in the previous line.
- * *ret_start is where the first name that differs begins. */
+ * *ret_start: the offset of the first name that differs. */
 static size_t count_shared(const struct stacks *last, const char *text, size_t len,
 			   size_t *ret_start)
 {
@@ -110,7 +110,7 @@ int decode_collapsed(const struct input *in, struct draft *draft)
 	}
 	if (!rc && !draft->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* without the last newline, the last number may be cut, and look like a whole one */
+	/* a line without a newline may be cut within its number, and look like a whole line */
 	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");

@@ -18,7 +18,7 @@
 #include "decode/internal.h"
 #include "profile/pprof.h"
 
-#define LOOK_AT 65536 /* the first bytes of a file, which tell text from binary */
+#define LOOK_AT 65536 /* at most this many first bytes of a file decide if it is text */
 /* The kernel gives only tids below this number. Threads with an impossible tid get tids from this
  * number on. */
 #define FIRST_OWN_TID (1u << 31)
@@ -120,8 +120,8 @@ int draft__refuse(struct draft *draft, const char *static_why)
 
 int draft__take(struct draft *draft, size_t bytes)
 {
-	/* The allocator's header is included, and the size is rounded up as in glibc: a name of one
-	 * letter takes 32 bytes. */
+	/* Includes the allocator's header, and rounds up as glibc does: a name of one letter takes
+	 * 32 bytes. */
 	draft->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
 	return draft->n_bytes > draft->limits->bytes
 		       ? draft__refuse(draft,
@@ -246,8 +246,8 @@ int draft__thread(struct draft *draft, uint64_t tid, const char *name, size_t *r
 
 int draft__held(struct draft *draft, size_t site, size_t thread, double objects, double bytes)
 {
-	/* Counts a second entry for the same site and thread again, because it is not known here
-	 * whether an entry is new. */
+	/* Several entries for one site and thread are all counted, because this function does not
+	 * know whether an entry is new. */
 	if (++draft->n_held > draft->limits->items)
 		return draft__refuse(draft,
 				     "more shares of threads in stacks than any profile has");
@@ -366,13 +366,14 @@ int draft__finish(struct draft *draft)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		/* the file does not say how much was allocated; it was at least the live memory */
+		/* the file has no allocated amounts, so the least possible ones are taken: those of
+		 * live memory */
 		if (profile->no_allocated) {
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
 		if (!profile->no_allocated && !isnan(site->freed_bytes))
-			continue; /* the file has the figure */
+			continue; /* the file has figures of freed memory */
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
@@ -462,7 +463,8 @@ static int decode_content(const struct input *in, struct draft *draft)
 
 	if (!in->len)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* Only the beginning decides: a damaged heap profile still counts as a heap profile. */
+	/* Only the beginning of the text decides. So a damaged heap profile is read as a heap
+	 * profile, and the error says where the damage is. */
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (line__starts(&all, heads[i]))
 			return decode_heap(in, draft);
@@ -485,7 +487,7 @@ static int decode(const struct decode_limits *limits, const struct input *in,
 	draft__clear(&draft);
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
-	else if (rc) /* error__set() keeps an error that is set already */
+	else if (rc) /* if in->err is set already, error__set() does not change it */
 		error__set(in->err, rc, "%s: %s", in->name, draft.why ? draft.why : strerror(-rc));
 	if (rc)
 		return rc;

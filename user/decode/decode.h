@@ -29,15 +29,15 @@
  * Numbers that go into sums are refused if they are impossible (more than 2^62 bytes or objects,
  * all stacks together). Most impossible numbers in memtrace's own fields (profile/pprof.h) are
  * refused, too. Other numbers are limited to possible values: shares to 0 .. 1, sizes to 0 .. 2^62.
- * A thread with a tid that the kernel never gives stays a thread of its own, with a new tid from
- * 2^31 on. Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There
- * are limits (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1
- * GiB for the memory of the profile.
+ * A thread whose tid is larger than any of the kernel's gets a new tid from 2^31 on. Unusable lines
+ * of a list of libraries are counted as lost: mappings_unreadable. There are limits
+ * (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1 GiB for the
+ * memory of the profile.
  *
  * The profile is sorted, and all locations have names ("module+0xoff" or "0xaddr" where the file
- * has none). The caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;
- * -EFBIG: a limit is exceeded; -ENOMEM). err then names path, the line or byte (unless the whole
- * file is at fault), and the reason. */
+ * has none). The caller frees it. 0, or negative errno (-EINVAL: the file has none of these
+ * formats, or is broken; -EFBIG: a limit is exceeded; -ENOMEM). After an error, err names the path
+ * and the reason, and the line or byte if only one place is at fault. */
 int decode_file(const char *path, struct profile **ret_profile, struct error *err);
 
 /* Like decode_file(), but for len bytes in memory. `name` stands for the path in err. */

@@ -22,8 +22,8 @@
  * 	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
  * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) A file
- * may contain a stack twice. Each entry is then scaled up by itself, and the results are added up,
- * as in every other reader. */
+ * may have several entries for one stack. Each entry is scaled up by itself, and the results are
+ * added up, as all readers do. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,8 +175,8 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		objects += part.objects;
 		bytes += part.bytes;
 	}
-	/* Each thread's counts are scaled up by their own mean size. The results are then adjusted
-	 * so that they add up to the memory of the stack. */
+	/* Each thread's counts are scaled up by the mean size of this thread's blocks. The results
+	 * are then adjusted so that they add up to the memory of the stack. */
 	for (size_t i = 0; i < h->n_held && !rc; i++) {
 		const struct counts *c = &h->held[i].counts;
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
@@ -189,7 +189,7 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 	return rc;
 }
 
-/* Adds the stack that was read to the profile, if there is one. */
+/* If a stack has been read, adds it to the profile. */
 static int end_stack(struct heap *h, const struct line *line)
 {
 	const struct counts *c = &h->counts;
@@ -299,7 +299,8 @@ static int take_symbol(struct heap *h, const struct line *line)
 		return input__bad_line(h->in, -EFBIG, line->number,
 				       "more symbols than any file has");
 	symbol.name = in.pos;
-	symbol.len = strnlen(in.pos, (size_t)(in.end - in.pos)); /* a NUL would end the name */
+	/* the name must not contain a NUL */
+	symbol.len = strnlen(in.pos, (size_t)(in.end - in.pos));
 	if (VECTOR_RESERVE(h->symbols, h->symbols_room, h->n_symbols + 1))
 		return -ENOMEM;
 	h->symbols[h->n_symbols++] = symbol;
@@ -315,7 +316,7 @@ static int by_symbol_addr(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* Is this the first line of the stacks themselves? */
+/* Is this the first line of the part with the stacks? */
 static bool is_head(const struct line *line)
 {
 	return line__starts(line, "heap profile:") || line__starts(line, "heap_v2/");
@@ -488,7 +489,7 @@ static int name_locations(struct heap *h)
 
 		if (!symbol)
 			symbol = find_symbol(h, location->addr);
-		/* where jeprof found no name, the symbol has the address in place of the name */
+		/* the symbol's text is an address: jeprof found no name */
 		if (symbol && symbol->len && !(symbol->len > 2 && !memcmp(symbol->name, "0x", 2)))
 			rc = name_location(h, location, symbol);
 	}

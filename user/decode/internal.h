@@ -13,16 +13,15 @@
 
 #define MAX_STACK_FRAMES 16384 /* limit for one stack */
 #define MAX_NAME_BYTES	 4096  /* longer names are cut */
-/* limit for bytes or objects of all stacks together, so that integer sums cannot overflow */
+/* limit for the bytes and for the objects of all stacks together: integer sums cannot overflow */
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
-/* No real profile comes near any of these limits. They keep the memory that a file can make
- * memtrace use below some 2 GB. The 2 GB include the tables that exist only while the file is
- * read. */
+/* Limits that no real profile comes near. With them, no file can make memtrace use more than some 2
+ * GB of memory, including tables that exist only while the file is read. */
 struct decode_limits {
-	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
-			     * locations ... */
+	uint64_t items;	    /* limit for each kind of item: functions, strings, stacks, threads,
+			     * mappings, lines ... */
 	uint64_t locations; /* distinct addresses in stacks */
 	uint64_t frames;    /* frames of all distinct stacks together */
 	uint64_t bytes;	    /* memory of the profile, with the allocator's overhead */
@@ -42,7 +41,7 @@ struct input {
 	const char *bytes;
 	size_t len;
 	struct error *err;
-	bool packed; /* the file was gzipped, as pprof files are */
+	bool packed; /* the file was gzipped, as most pprof files are */
 };
 
 /* Set the error "NAME: line 3: ..." or "NAME: byte 17: ..." (of the unpacked file), and return
@@ -65,9 +64,9 @@ bool input__next_line(const struct input *in, struct line *line);
 /* Does the line begin with the word? */
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. At the beginning all fields are zero except profile and limits. If a
- * function below refuses a number or an entry, it sets `why` to the reason. The reader of the
- * format knows the place in the file, and reports place and reason. */
+/* A profile while it is read. At the beginning all fields are zero except profile and limits. A
+ * function below that refuses a number or an entry sets `why` to the reason. The format's reader
+ * knows the place in the file, and reports the place and the reason. */
 struct draft {
 	struct profile *profile;
 	const struct decode_limits *limits;
@@ -125,7 +124,7 @@ int draft__name_by_offset(struct draft *draft, struct profile_location *location
 			  uint64_t off);
 
 /* Estimates how much memory n objects of s bytes in total stand for, if they were sampled at
- * interval. With interval 0 they stand for themselves, and the error is not known. */
+ * interval. With interval 0, each object stands for itself only, and the error is not known. */
 struct estimate unsampled(double n, double s, uint64_t interval);
 
 /* Sorts the profile. All sites must have been added. Then names the locations whose addresses are

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_TRIES 100 /* at most this many stacks are searched for the allocator */
+#define MAX_TRIES 100 /* at most this many stacks are searched for a function of drop_frames */
 
 /* Does a regular expression contain the name as text? Backslashes that quote are skipped. */
 static bool is_named_in(struct bytes regex, const char *name)
@@ -31,10 +31,10 @@ static bool is_named_in(struct bytes regex, const char *name)
 }
 
 /* Is the leaf of each stack the function that holds the memory? Yes in files of other tools, and in
- * files whose comments say so. In other files, the answer is no if any stack begins with an
- * allocator's function that drop_frames names. Tools that obey drop_frames leave these functions
- * out when they write the profile again. The answer is also no if drop_frames is empty, or if no
- * stack has two locations. */
+ * files whose comments say so. In other files of memtrace, drop_frames names the allocator's
+ * functions. The answer is no if any stack begins with one of these functions, if drop_frames is
+ * empty, or if no stack has two locations. Otherwise it is yes, because a tool that obeys
+ * drop_frames has removed these functions. */
 static bool leaf_holds(const struct pprof_file *file)
 {
 	const struct profile *profile = file->draft->profile;

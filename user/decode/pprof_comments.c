@@ -16,7 +16,7 @@
 
 /* The next two functions find the values of COMMENT_WHAT and COMMENT_MODE. */
 
-/* Returns PROFILE_WHATS if the value is no known one of COMMENT_WHAT. */
+/* Returns PROFILE_WHATS if the value is not a known one. */
 static enum profile_what find_what(const char *value)
 {
 	enum profile_what what = PROFILE_HEAP;
@@ -86,7 +86,7 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 		*(uint32_t *)at = (uint32_t)n;
 }
 
-/* Names go to terminals unchanged, so only names like memtrace's own are taken. */
+/* Only names like memtrace's own are accepted, because names are printed on terminals unchanged. */
 static bool is_counter_name(const char *name)
 {
 	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] &&
@@ -101,7 +101,7 @@ static int add_counter(struct profile *profile, const char *name, const char *va
 	if (!take_number(value, &n) || !n || !is_counter_name(name) ||
 	    profile->lost.n >= MAX_COUNTERS || profile->run->lost.n >= MAX_COUNTERS)
 		return 0;
-	/* one name in both lists would make two equal keys in JSON */
+	/* a name must not be in both lists, because JSON would have its key twice */
 	if (profile_counters__count(of_run ? &profile->lost : &profile->run->lost, name))
 		return 0;
 	kept = profile__keep(profile, name);
@@ -131,9 +131,9 @@ static const char *behind(const char *key, const char *word)
 }
 
 /* Uses a comment if it is one of memtrace's. A value that is set already stays, so a merged profile
- * has the values of the first profile in it. There are two exceptions that are added up, as samples
- * are: counts of losses, and the bytes of each kind of memory. (pprof keeps one of several equal
- * comments, so equal values count once.) */
+ * has the values of its first profile. Two kinds of values are added up instead, as samples are:
+ * counts of losses, and the bytes of each kind of memory. (Of several equal comments pprof keeps
+ * one, so equal values count once.) */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;

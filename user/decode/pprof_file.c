@@ -182,8 +182,7 @@ static int table__sort(struct pprof_table *table, const struct pprof_file *file)
 	return 0;
 }
 
-/* Looks at the id's usual place first: ids nearly always run from 1 without a gap, so the usual
- * index is the id minus one. */
+/* Tries the index id - 1 first, because in nearly all files the ids are 1, 2, 3 and so on. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id)
 {
 	const struct pprof_table_item key = {.id = id}, *found;
@@ -232,7 +231,7 @@ static int read_field(struct pprof_file *file, struct field *field)
 	}
 }
 
-/* Finds the index of a value by its type, or by `other`, the older name of that type. */
+/* Finds the index of a value by the name of its type, or by `other`, an older name of this type. */
 static void find_value(struct pprof_file *file, enum pprof_value value, const char *other)
 {
 	file->value_at[value] = -1;

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-/* A function, read once: any number of lines may refer to it. */
+/* A function. It is read once, although many lines may refer to it. */
 struct function {
 	uint64_t name, filename; /* indices of strings */
 	enum unresolved_reason reason;
@@ -20,8 +20,8 @@ struct names {
 	size_t n_lines;		    /* lines of locations read so far */
 };
 
-/* Returns why a frame has no name. In memtrace's files the system name of the frame's function is
- * the reason. */
+/* Returns the reason why a frame has no name. memtrace's files store the reason as the system name
+ * of the frame's function. */
 static enum unresolved_reason reason_of(const struct pprof_file *file, uint64_t system_name)
 {
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX; i++) {
@@ -108,8 +108,8 @@ static int read_frame(const struct names *names, const struct field *line,
 	return 1;
 }
 
-/* Counts the lines of a location. Lines without names count, too, because reading them takes
- * time. */
+/* Counts a location's lines in names->n_lines, which has a limit. Lines without names count, too,
+ * because reading them takes time. */
 static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 {
 	struct draft *draft = names->file->draft;

@@ -135,7 +135,7 @@ static int set_blocks(const struct pprof_file *file, const struct field *field,
 	bool done = false;
 	int rc;
 
-	free(site->blocks); /* of several such fields, the last one counts */
+	free(site->blocks); /* if there are several such fields, the last one counts */
 	site->blocks = NULL;
 	site->n_blocks = 0;
 	while ((rc = wire__next_number(file->input, &left, &done, &numbers[n % 2])) > 0) {
@@ -257,11 +257,12 @@ static enum resident_kind find_resident_kind(const struct pprof_file *file, uint
 	while (kind < RESIDENT_N_KINDS &&
 	       !pprof_file__text_is(file, text, resident_kind__name(kind)))
 		kind++;
-	/* a later version may have more kinds; their rows still belong to the sum */
+	/* a later version may have more kinds; their rows count as left out, so that the sum stays
+	 * right */
 	return kind < RESIDENT_N_KINDS ? kind : RESIDENT_LEFT_OUT;
 }
 
-/* Adds a row. If that succeeds, the row's name belongs to the resident set. */
+/* Adds a row. After success, the resident set owns the row's name. */
 static int add_resident_row(struct resident_reader *reader, const struct field *field,
 			    const struct resident_row *row)
 {
@@ -315,7 +316,7 @@ static int read_resident_row(struct resident_reader *reader, const struct field 
 	row.kind = find_resident_kind(file, kind);
 	row.bytes = from_zigzag(bytes);
 	if (row.bytes == INT64_MIN)
-		row.bytes = INT64_MAX; /* add_resident_row() refuses it */
+		row.bytes = INT64_MAX; /* add_resident_row() refuses this number */
 	row.interval = (struct interval){interval[0], interval[1]};
 	row.name = pprof_file__copy_text(file, name);
 	rc = row.name ? add_resident_row(reader, field, &row) : -ENOMEM;
@@ -324,8 +325,8 @@ static int read_resident_row(struct resident_reader *reader, const struct field 
 	return rc;
 }
 
-/* Takes what a census found. Its numbers must add up, because code that shows them subtracts them
- * from each other. */
+/* Reads the result of a census. Its numbers must add up, because code that prints them subtracts
+ * some of them from others. */
 static int read_resident_census(struct resident_reader *reader, const struct field *field)
 {
 	const struct pprof_file *file = reader->file;
@@ -400,7 +401,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	return take_census_failed(reader, failed);
 }
 
-/* Are the first two rows those of the heap? Code that shows the resident set relies on this
+/* Are the first two rows those of the heap? Code that prints the resident set relies on this
  * order. */
 static bool has_heap_rows(const struct resident *r)
 {
@@ -422,7 +423,8 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 
 	if (!r)
 		return -ENOMEM;
-	resident__free(profile->resident); /* a file may have several sets; the last one counts */
+	/* if the file has several resident sets, the last one counts */
+	resident__free(profile->resident);
 	profile->resident = r;
 	if (draft__take(file->draft, sizeof(*r)))
 		return -EFBIG;
@@ -501,8 +503,8 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 	copy = pprof_file__copy_text(file, field->value);
 	if (!copy)
 		return -ENOMEM;
-	/* Terminals get this text unchanged, so other characters than ASCII are replaced. memtrace
-	 * itself writes only ASCII into this field. */
+	/* Characters other than ASCII are replaced, because the text is printed on terminals
+	 * unchanged. memtrace itself writes only ASCII into this field. */
 	for (char *at = copy; *at; at++)
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
 	if (draft__take(file->draft, strlen(copy) + 1))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to user/decode: the parts of the reader of pprof, each in a file of the same name. The
+/* Private to user/decode: the reader of pprof files. Each part is in a file of the same name. The
  * messages of a file refer to each other by number and may come in any order. So the tables are
  * read first (pprof_file). Then come the comments, which describe the whole profile
- * (pprof_comments), then mappings and locations (pprof_places), then the samples, which refer to
- * locations (pprof_samples). Last come memtrace's own fields (pprof_own) and the names of the
+ * (pprof_comments), and mappings and locations (pprof_places). The samples refer to locations, so
+ * they come later (pprof_samples). Last come memtrace's own fields (pprof_own) and the names of the
  * locations that are in the profile (pprof_names).
  *
  * Functions that return int return 0, or negative errno as decode_pprof() does. Memory is allocated
@@ -48,8 +48,8 @@ struct pprof_file {
 };
 
 /* Reads all but memtrace's own fields, and the contents of samples, mappings, locations and
- * functions. The caller has set input and draft; the rest is zero. Also returns -EINVAL if the
- * profile is not of a heap. */
+ * functions. The caller has set input and draft; the rest is zero. Also returns -EINVAL if this is
+ * not a profile of a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
@@ -97,8 +97,8 @@ int pprof_comments__read(struct pprof_file *file);
 struct pprof_mapping {
 	uint64_t start, limit, off;
 	uint64_t filename, build_id; /* indices of strings */
-	bool used;		     /* the profile has this mapping: it is valid, and overlaps no
-				      * earlier one */
+	bool used;		     /* the mapping is in the profile, because it is valid and
+				      * overlaps no earlier one */
 };
 
 struct pprof_location {

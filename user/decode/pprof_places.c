@@ -57,8 +57,7 @@ static int add_mapping(const struct pprof_file *file, const struct pprof_mapping
 	return rc == -EFBIG ? pprof_file__too_much(file, at) : rc;
 }
 
-/* Mappings may overlap, as in merged profiles. Of mappings that overlap, only the first one is
- * kept. */
+/* In a merged profile, mappings may overlap. A mapping that overlaps an earlier one is left out. */
 static int read_mappings(struct pprof_places *places, const struct pprof_file *file)
 {
 	struct profile *profile = file->draft->profile;
@@ -88,7 +87,8 @@ static int read_mappings(struct pprof_places *places, const struct pprof_file *f
 		rc = add_mapping(file, mapping,
 				 file->mappings.items[mapping - places->mappings].message.pos);
 	}
-	if (!rc && !profile->exe && n) { /* all readers take the first mapping for the program */
+	/* by a convention of pprof, the first mapping is the program's */
+	if (!rc && !profile->exe && n) {
 		profile->exe = pprof_file__copy_text(file, places->mappings[0].filename);
 		rc = profile->exe ? 0 : -ENOMEM;
 	}
@@ -122,7 +122,7 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 	}
 	if (rc)
 		return rc;
-	/* An address must lie in the mapping that its location names, if it names one. */
+	/* If the location names a mapping, its address counts only if it lies in this mapping. */
 	if (location->mapping)
 		mapping = &places->mappings[location->mapping - 1];
 	if (location->address && location->address + 1 < PROFILE_NO_ADDR &&
@@ -144,10 +144,11 @@ static int by_addr(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each location gets an address that no other location has. If the location's address in the file
- * is usable and not taken yet, the location gets this address plus 1: a profile has return
- * addresses, and pprof has return addresses minus 1. An interpreter's frame gets its own number
- * again, unless it is taken. All others get a number from PROFILE_NO_ADDR on. */
+/* Each location gets an address that no other location has. If its address in the file is usable
+ * and no earlier location has it, the location gets this address plus 1. The reason: a profile has
+ * return addresses, and pprof has return addresses minus 1. An interpreter's frame gets the number
+ * that it had, unless an earlier location has this number. All others get numbers from
+ * PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {
 	size_t n = file->locations.n;

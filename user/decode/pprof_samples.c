@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-/* What a label is about. */
+/* The kinds of labels. */
 enum label_kind {
 	KIND_OTHER = 1,
 	KIND_THREAD,
@@ -299,14 +299,14 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		/* the samples of a stack's threads lack this label */
+		/* samples of threads have no such label, so this is 0 */
 		live.most = labels->most;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 
 		live = unsampled(objects * p, bytes * p, interval);
-		live.objects = objects; /* as in the file; unsampled() may have rounded this
-					 * number */
+		live.objects = objects; /* the file's number, because that of unsampled() may have a
+					 * rounding error */
 		live.bytes = bytes;
 	}
 	return live;
@@ -336,8 +336,8 @@ static void add_growth(struct growth *to, double bytes_per_s, const struct label
 	to->bytes_per_s += bytes_per_s;
 	if (!labels->has_low || !labels->has_high)
 		return;
-	/* A merged profile may have several intervals of one stack. Their sum is used, although it
-	 * is too wide. */
+	/* In a merged profile, a stack may have several intervals. The sum of the intervals is
+	 * used, although it is too wide. */
 	to->low = (isnan(to->low) ? 0 : to->low) + labels->low;
 	to->high = (isnan(to->high) ? 0 : to->high) + labels->high;
 }

@@ -8,9 +8,9 @@
 #include "base/vector.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_ASKED (1ULL << 40) /* blocks: no process has more */
+#define MAX_ASKED (1ULL << 40) /* limit for numbers of blocks */
 
-/* Copies a text of limited length. Its bytes count towards the limit of the file's memory. NULL:
+/* Copies a text of limited length. The copy counts towards the limit of memory for the file. NULL:
  * *ret_rc is the error. */
 static char *take_text(const struct pprof_file *file, uint64_t text, int *ret_rc)
 {

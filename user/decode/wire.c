@@ -24,8 +24,9 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* Like wire__bad(), for bytes that do not even have the form of a pprof profile. The file may then
- * be of any kind, and the message says so unless the file was gzipped. */
+/* Like wire__bad(), for bytes that do not have the form of a pprof profile. Such a file may be of
+ * any kind, and the message says so. If the file was gzipped, the message takes it for a pprof
+ * file. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,
@@ -70,7 +71,7 @@ int wire__next(const struct input *input, struct bytes *message, struct field *r
 	switch (tag & 7) {
 	case WIRE_VARINT:
 		return take_varint(input, message, &ret->value) ? -EINVAL : 1;
-	case WIRE_FIXED64: /* no field of pprof today; skipped */
+	case WIRE_FIXED64: /* pprof has no fields of this type, so the field is skipped */
 	case WIRE_FIXED32:
 		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
 		if ((size_t)(message->end - message->pos) < skip)
