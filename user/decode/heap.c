@@ -299,7 +299,7 @@ static int take_symbol(struct heap *h, const struct line *line)
 		return input__bad_line(h->in, -EFBIG, line->number,
 				       "more symbols than any file has");
 	symbol.name = in.pos;
-	/* the name must not contain a NUL */
+	/* the name ends at the first NUL, if it has one */
 	symbol.len = strnlen(in.pos, (size_t)(in.end - in.pos));
 	if (VECTOR_RESERVE(h->symbols, h->symbols_room, h->n_symbols + 1))
 		return -ENOMEM;

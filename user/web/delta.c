@@ -13,8 +13,8 @@
 #include "web/gains.h"
 #include "web/store.h"
 
-/* A request waits this many seconds more than it asks for, because rounds are costly and may be
- * rare. */
+/* A request for S seconds waits up to this many seconds longer, because rounds are costly and may
+ * be rare. */
 #define PATIENCE_S 60
 
 struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint64_t now_ns,
@@ -46,7 +46,7 @@ static void drop_file(struct deltas *deltas, struct delta *d)
 	d->size = 0;
 }
 
-/* Ends the waiting of the request, with this answer. */
+/* Gives the request this answer, so that it no longer waits. */
 static void end(struct deltas *deltas, struct delta *d, unsigned status, const char *why)
 {
 	drop_file(deltas, d);

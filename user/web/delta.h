@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that ask what a process gains within some seconds, as heap?seconds=S asks Go's
- * net/http/pprof. A request waits for two profiles: one that is taken after the request, and one
- * that is taken at least S seconds after the first one, or when the process has ended. */
+/* Requests for what a process gains within S seconds, like heap?seconds=S of Go's net/http/pprof. A
+ * request waits for two profiles. The first is taken after the request. The second is taken at
+ * least S seconds later, or when the process has ended. */
 #ifndef MEMTRACE_WEB_DELTA_H
 #define MEMTRACE_WEB_DELTA_H
 
@@ -11,8 +11,9 @@
 #include <sys/types.h>
 
 #define DELTA_MOST_S 300
-#define DELTA_WAITS  64		/* requests that wait at a time */
-#define DELTA_BYTES  (64 << 20) /* bytes of the first profiles of all waiting requests */
+#define DELTA_WAITS  64 /* at most this many requests wait at a time */
+/* limit for the bytes of the first profiles of all waiting requests */
+#define DELTA_BYTES (64 << 20)
 
 struct process;
 struct store;
@@ -55,8 +56,8 @@ void delta__free(struct deltas *deltas, struct delta *delta);
  * process has a new profile. */
 void deltas__take(struct deltas *deltas, const struct process *process, double now_s);
 
-/* Gives up requests that have waited too long, or whose process has ended. True: some request needs
- * a profile now. */
+/* Gives up requests that have waited too long, or whose process has ended. True: at least one
+ * request needs a profile now. */
 bool deltas__tick(struct deltas *deltas, const struct store *store, double now_s);
 
 #endif

@@ -48,7 +48,7 @@ static int match(const struct profile *before, const struct profile *now, size_t
 
 	for (size_t i = 0; i < now->n_sites && rc >= 0; i++)
 		rc = number_of(&stacks, now, &now->sites[i], addrs, &number);
-	/* stacks of a profile differ, so their numbers are indices of sites */
+	/* all stacks of a profile differ, so a stack's number is the index of its site */
 	if (rc >= 0 && stacks.n != now->n_sites)
 		return -EINVAL;
 	for (size_t i = 0; i < before->n_sites && rc >= 0; i++) {

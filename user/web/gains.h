@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* By how much the stacks of one run have gained from one profile to a later one. */
+/* How much memory the stacks of one run have gained from one profile to a later one. */
 #ifndef MEMTRACE_WEB_GAINS_H
 #define MEMTRACE_WEB_GAINS_H
 
 #include "profile/profile.h"
 
-/* By site of the later profile: objects and bytes. Owned. */
+/* For each site of the later profile: objects and bytes. Owned. */
 struct gains {
 	double (*allocated)[2]; /* never negative: if an estimate has gone down, the gain is 0 */
 	double (*live)[2];	/* negative if live memory has shrunk */
@@ -20,14 +20,15 @@ int gains__between(const struct profile *before, const struct profile *now, stru
  * memory. */
 double (*gains__allocated(const struct profile *profile))[2];
 
-/* Computes what to send of the allocations of `now` to a receiver that adds up what it gets. In
- * windows each profile scales all totals anew, so a total goes up and down. If each rise were sent,
- * the receiver's sum would be above every total. So a total is compared with what was sent of it so
- * far: the sum is never above the highest total.
+/* Computes the allocations to send for `now` to a receiver that adds up all numbers that it gets.
+ * In windows each profile scales all totals anew, so a stack's total goes up and down. If each rise
+ * were sent, the receiver's sum would exceed every total. So only the amount by which a total
+ * exceeds the amount sent before is sent: the sum never exceeds the highest total.
  *
- * *sent: by site of `before`, what was sent so far; NULL: as much as `before` has. It is owned, and
- * replaced by what was sent with *ret, by site of `now`. After an error it is NULL. *ret: by site
- * of `now`; the caller frees it. 0 or negative errno. */
+ * *sent: for each site of `before`, the amounts sent before; NULL: the totals of `before`. The
+ * function frees *sent and sets it anew: for each site of `now`, the amounts sent before plus those
+ * in *ret. After an error *sent is NULL. *ret: by site of `now`; the caller frees it. 0 or negative
+ * errno. */
 int gains__unsent(const struct profile *before, const struct profile *now, double (**sent)[2],
 		  double (**ret)[2]);
 

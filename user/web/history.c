@@ -8,8 +8,9 @@
 #include "base/search.h"
 #include "profile/chance.h"
 
-#define MOST	    32 /* at most so many of the latest moments count */
-#define ONSET_LEAST 5  /* moments: enough to find a level, a slope and a time, and their errors */
+#define MOST 32 /* at most this many of the latest moments count */
+/* least number of moments that determine a level, a slope and a time, with their errors */
+#define ONSET_LEAST 5
 #define NS_PER_S    1e9
 
 static int by_id(const void *a, const void *b)
@@ -50,7 +51,8 @@ static size_t points_of(const struct moment *const *moments, size_t n, uint64_t 
 	for (size_t i = first; i < n; i++) {
 		double at = (double)(int64_t)(moments[i]->taken_ns - *ret_begin_ns) / NS_PER_S;
 
-		/* the clock was set back, or two moments came at once: only the later ones count */
+		/* if the clock was set back, or two moments have the same time, the earlier points
+		 * are dropped */
 		while (k && at <= seconds[k - 1])
 			k--;
 		if (!k) {
@@ -77,8 +79,8 @@ static double exceeded_with(double p, double df)
 	return (low + high) / 2;
 }
 
-/* Estimates the growth between the points. The lower end is too high only once in `one_in`
- * times. */
+/* Estimates the growth between the points. The interval is so wide that its lower end is too high
+ * only once in `one_in` times. */
 static struct growth growth_between(const double *seconds, const double *bytes, size_t n,
 				    double quantum, double one_in)
 {
@@ -124,8 +126,8 @@ struct growth history__growth(const struct moment *const *moments, size_t n, uin
 	return growth;
 }
 
-/* Returns the least sum of squares of a line that is level up to the time `since` and rises from
- * then on. Infinity: the best line does not rise. */
+/* Fits a line that is level up to the time `since` and has a slope from then on. Returns its sum of
+ * squares, or infinity if the best line does not rise. */
 static double misfit(const double *seconds, const double *bytes, size_t n, double since)
 {
 	double x_mean = 0, y_mean = 0, xx = 0, xy = 0, yy = 0;
@@ -154,7 +156,7 @@ bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, 
 	n = points_of(moments, n, id, seconds, bytes, &begin);
 	if (n < ONSET_LEAST)
 		return false;
-	for (size_t i = 0; i + 2 < n; i++) /* two moments at least are after `since` */
+	for (size_t i = 0; i + 2 < n; i++) /* at least two moments come after `since` */
 		for (int step = 0; step < HISTORY_STEPS; step++) {
 			double since =
 				seconds[i] + (seconds[i + 1] - seconds[i]) * step / HISTORY_STEPS;
@@ -175,7 +177,7 @@ bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, 
 		low--;
 	for (high = best; high + 1 < n_times && sums[high + 1] <= most;)
 		high++;
-	/* each end may lie between two times that were tried */
+	/* the true end may lie between two of the times that were tried */
 	low -= low > 0;
 	high += high + 1 < n_times;
 	*ret = (struct onset){.ns = begin + (uint64_t)(at[best] * NS_PER_S),

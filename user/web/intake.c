@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 
-#define AT_ONCE 32 /* messages that are read before requests are answered again */
+#define AT_ONCE 32 /* at most this many messages are read before requests are answered again */
 
 /* Reads the file. NULL: no memory, or the file is empty or too large. */
 static char *read_memory(int fd, size_t *ret_size)
@@ -35,7 +35,8 @@ static void came(void *ctx, struct process *process, const struct profile *befor
 {
 	const struct arrival *arrival = ctx;
 
-	/* keeps the last known container: a process that has just ended is in no cgroup any more */
+	/* A process that has just ended is in no cgroup any more. Then the last known container
+	 * stays. */
 	if (*arrival->message->container.id)
 		process->container = arrival->message->container;
 	if (arrival->site->push)
@@ -69,8 +70,8 @@ static bool take_push(struct site *site, int memory)
 	return site->push != NULL;
 }
 
-/* Asks the tracer for more windows for processes that surely grow. The tracer may refuse, so it is
- * asked again in the next round. */
+/* Asks the tracer for more windows for processes that surely grow. The tracer may refuse, so the
+ * server asks again in the next round. */
 static void ask_for_windows(struct site *site, const struct feed_message *round)
 {
 	uint32_t n = round->n_favoured < FEED_FAVOURED ? round->n_favoured : FEED_FAVOURED;
@@ -116,7 +117,8 @@ bool site__take_feed(struct site *site, int fd)
 			ok = take_push(site, memory);
 		if (memory >= 0)
 			close(memory);
-		/* A failed round brings no news, so that /healthz tells when all rounds fail. */
+		/* An incomplete round does not count as news, so that /healthz tells when all
+		 * rounds fail. */
 		if (message.kind == FEED_PROFILE || message.kind == FEED_SAME ||
 		    message.kind == FEED_INACTIVE ||
 		    (message.kind == FEED_ROUND && message.complete))

@@ -7,8 +7,8 @@
 
 #include "web/reply.h"
 
-/* Reads the messages that wait at fd, the server's end of the feed (agent/feed.h), but not too many
- * at a time. Does not wait for more. Profiles that cannot be stored are counted in the store.
+/* Reads messages at fd, the server's end of the feed (agent/feed.h). Reads a limited number of
+ * messages, and does not wait for any. Profiles that cannot be stored are counted in the store.
  * false: the tracer has ended, something other than a message came, or FEED_PUSH could not be
  * used. */
 bool site__take_feed(struct site *site, int fd);

@@ -28,23 +28,26 @@
 
 #define CONNECTIONS	 200 /* connections of each listening socket, at a time */
 #define CONNECTION_BYTES (32 << 10)
-#define ARGUMENTS	 64 /* arguments in a request's query; memtrace's own pages use few */
-#define CONNECTION_S	 15 /* seconds after which a silent connection is closed */
-#define REQUEST_S	 30 /* seconds for one request and its answer; then the connection ends */
-#define CROWDED_S	 5  /* the same if over half of the socket's connections are in use */
-#define MEMORY_BYTES	 (1ULL << 30)
-#define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-#define IGNORED_BYTES	 (1 << 20) /* bytes read of a too large body, before the connection ends */
+/* limit for the arguments in a request's query; memtrace's own pages use few */
+#define ARGUMENTS    64
+#define CONNECTION_S 15 /* seconds after which a silent connection is closed */
+#define REQUEST_S    30 /* seconds for one request and its answer; then the connection ends */
+/* replaces REQUEST_S while over half of the socket's connections are in use */
+#define CROWDED_S    5
+#define MEMORY_BYTES (1ULL << 30)
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+/* bytes of a body that is too large: after these, the connection ends */
+#define IGNORED_BYTES (1 << 20)
 
 /* A request while it comes in. */
 struct incoming {
 	char *body;
 	size_t size, ignored;
 	bool too_large;
-	bool too_many;	       /* its query has too many arguments */
-	bool begun;	       /* its head has arrived */
-	struct client *client; /* its connection; NULL: not known */
-	struct delta *delta;   /* what it waits for, or has waited for; owned */
+	bool too_many;	       /* the query has too many arguments */
+	bool begun;	       /* the request's head has arrived */
+	struct client *client; /* the client's connection; NULL: not known */
+	struct delta *delta;   /* the profiles that it waits for, or has waited for; owned */
 	bool waited;
 	size_t unsent; /* bytes of its answer's body; they count in site.unsent */
 };
@@ -52,8 +55,8 @@ struct incoming {
 /* What the server needs to answer requests of one listening socket. */
 struct entrance {
 	struct site *site;
-	const struct guard *guard; /* what guards a TCP socket; NULL: a unix socket, which browsers
-				    * do not reach */
+	const struct guard *guard; /* TLS and token of a TCP socket; NULL: this is a unix socket,
+				    * which browsers cannot reach */
 	size_t n_clients;
 };
 
@@ -63,9 +66,10 @@ struct client {
 	struct client *next, **link; /* link: the pointer that points to this record */
 	int fd;
 	struct entrance *entrance; /* the socket by which the connection came */
-	double since_s;		   /* monotonic: when it connected, or had its last answer */
-	/* the connection of its request, if the request waits; it is then not closed as slow; NULL:
-	 * no request waits */
+	/* monotonic: when the client connected, or got its last answer */
+	double since_s;
+	/* If this client's request waits for profiles: the connection, which is then not closed as
+	 * slow. NULL: no request waits. */
 	struct MHD_Connection *waits;
 	struct incoming *request;
 };
@@ -152,9 +156,10 @@ static const char *query(void *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* Does the client call this server by a name that always means this host? A page of another site,
- * open in a browser on this host, can make the browser use a name that the site lets resolve to
- * this host. No honest client calls a loopback address by such a name. */
+/* Does the client call this server by a name that always means this host? The check stops attacks
+ * by pages of other sites that are open in a browser on this host. Such a site can let a name of
+ * its own resolve to this host, and its page then uses this name. No honest client calls a loopback
+ * address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;
@@ -164,7 +169,7 @@ static bool is_for_this_host(const char *host)
 	len = strcspn(host, *host == '[' ? "]" : ":");
 	len += host[len] == ']';
 	if (host[len] && (host[len] != ':' || host[len + 1 + strspn(host + len + 1, "0123456789")]))
-		return false; /* what follows is not a port */
+		return false; /* the text after the name is not a port */
 	return loopback__is_name(host, len);
 }
 
@@ -204,7 +209,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	MHD_add_response_header(response, "Cache-Control", "no-store");
 	MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
-	/* a flame graph has its script within itself; pages have none */
+	/* only flame graphs have a script, and it is within their file */
 	MHD_add_response_header(response, "Content-Security-Policy",
 				!strcmp(reply->type, TYPE_SVG)
 					? "default-src 'none'; style-src 'unsafe-inline'; "
@@ -271,13 +276,13 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	(void)version;
 	if (!in)
 		return MHD_NO;
-	if (!in->begun) { /* the first call has the request's head alone */
+	if (!in->begun) { /* at the first call, only the head has arrived */
 		in->begun = true;
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 		in->client = info ? info->socket_context : NULL;
 		return MHD_YES;
 	}
-	if (in->waited && !in->delta) /* its client has left */
+	if (in->waited && !in->delta) /* the client has left, so nobody gets the answer */
 		return MHD_NO;
 	if (*size) {
 		char *more = in->size + *size <= REQUEST_BODY

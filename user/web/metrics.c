@@ -17,7 +17,7 @@
 #include "web/reply.h"
 
 #define MOST_GROUPS 100
-#define MOST_STACKS 5 /* for each group: stacks of its process that holds most */
+#define MOST_STACKS 5 /* for each group: this many stacks of the process that holds most */
 #define MOST_POOLS  8 /* thread pools of each group */
 
 struct pool_sum {
@@ -29,11 +29,11 @@ struct pool_sum {
 struct group {
 	char name[64];
 	size_t n, windowed, inactive;
-	double windows; /* number of windows in which its processes have been traced so far */
+	double windows; /* number of windows of its processes so far */
 	struct estimate live;
 	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
-	struct pool_sum pools[MOST_POOLS + 1]; /* the last one: others */
+	struct pool_sum pools[MOST_POOLS + 1]; /* the last pool has the sum of all others */
 	size_t n_pools;
 	const struct process *largest; /* NULL: none is traced */
 };
@@ -90,7 +90,7 @@ static int add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
 
-	if (p->inactive) { /* its figures are outdated */
+	if (p->inactive) { /* the figures are outdated, so they are left out */
 		g->inactive++;
 		return 0;
 	}
@@ -314,8 +314,8 @@ static int by_growth(const void *a, const void *b)
 	return order ?: x < y ? -1 : x > y;
 }
 
-/* Writes MOST_STACKS stacks of each group's largest process. The first stacks of a process are
- * ordered by live bytes, except for a few that were merged. */
+/* Writes MOST_STACKS stacks of each group's largest process. The first half of a process's stacks
+ * is ordered by live bytes, except where stacks were merged. */
 static void put_stacks(FILE *to, const struct group *groups, size_t n, bool growth)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -425,7 +425,8 @@ static void put_own(const struct site *site, const struct form *form)
 }
 
 /* Writes a sample of a receiver's metric. The receivers are numbered, because several may have one
- * URL, with different tenants or tokens. cause: the label of this name; NULL: no such label. */
+ * URL, with different tenants or tokens. cause: the value of the label "cause"; NULL: the sample
+ * has no such label. */
 static void put_receiver(FILE *to, const char *name, const struct push *push, size_t index,
 			 const char *cause, uint64_t value)
 {
@@ -524,7 +525,8 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 			processes[n++] = site->store.processes[i];
 	qsort(processes, n, sizeof(struct process *), by_live);
 	for (size_t i = 0; i < n; i++) {
-		/* as it is printed: two names may differ in control characters alone */
+		/* names are compared as printed, because two names may differ only in characters
+		 * that cannot be printed */
 		_cleanup_free_ char *name = text_printable(processes[i]->latest->comm);
 
 		if (!name || add(group_of(groups, &n_groups, name), processes[i]))

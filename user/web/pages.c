@@ -186,7 +186,7 @@ static void put_time(FILE *to, uint64_t ns)
 	fputs(text, to);
 }
 
-/* Tells whether the process has more windows than others because it surely grows. */
+/* Says whether the process has more windows than others, because it surely grows. */
 static void put_more(const struct rise *rise, FILE *to)
 {
 	switch (rise->more) {
@@ -212,8 +212,8 @@ static void put_more(const struct rise *rise, FILE *to)
 			rise->before, rise->detailed);
 }
 
-/* Tells since when the process surely grows, and which profiles were kept because of this
- * growth. */
+/* Says since when the process surely grows, and links to the profiles that were kept because of
+ * this growth. */
 static void put_rise(const struct rise *rise, FILE *to)
 {
 	char value[CELL_SIZE];
@@ -240,7 +240,7 @@ static void put_rise(const struct rise *rise, FILE *to)
 	fputs(".</p>\n", to);
 }
 
-/* Tells whether the process is traced, with a button that changes this. */
+/* Says whether the process is traced, with a button to stop or resume tracing. */
 static void put_switch(const struct site *site, const struct process *p, FILE *to)
 {
 	const struct inactive *inactive = store__inactive(&site->store, p->pid);
@@ -388,7 +388,7 @@ static bool was_killed(const struct process *p)
 	return p->latest->out_of_memory || p->latest->killed_by_signal;
 }
 
-/* Returns when the process ended, in seconds of the wall clock. */
+/* Returns the time when the process ended, by the wall clock, in seconds. */
 static double end_of(const struct process *p)
 {
 	return (double)p->latest->start_unix_ns / 1e9 + p->latest->duration_s;

@@ -88,7 +88,7 @@ void push__free(struct push *p)
 {
 	if (!p)
 		return;
-	push_http__free(p->http); /* first, because it holds requests of the queues */
+	push_http__free(p->http); /* freed first, because it uses requests that the queues own */
 	for (size_t i = 0; i < p->n_receivers; i++)
 		push_queue__clear(&p->receivers[i].queue);
 	free(p->text);
@@ -113,8 +113,8 @@ static void put_percent(FILE *to, const char *text, const char *also)
 			fprintf(to, "%%%02X", (unsigned char)*text);
 }
 
-/* Writes a label for app{name=value,...}. In the value, some characters become %XX: those that
- * would end the value, and blanks, which would be trimmed. So different values stay different. */
+/* Writes a label for app{name=value,...}. In the value, blanks become %XX, because they would be
+ * trimmed. So do characters that would end the value. So different values stay different. */
 static void put_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=", name);
@@ -254,7 +254,7 @@ static int encode_for_rpc(const struct push *p, const struct process *process,
 		 id + 20);
 	push.n_labels = labels_for_pyroscope(p, process, pid, labels);
 	labels[push.n_labels++] = (struct pyroscope_label){"__name__", "memory"};
-	/* the figures of allocations already count only the interval */
+	/* these figures of allocations are the interval's, not totals since the start */
 	labels[push.n_labels++] = (struct pyroscope_label){"__delta__", "false"};
 	labels[push.n_labels++] = (struct pyroscope_label){"service_name", service
 										   ?: *comm ? comm
@@ -367,7 +367,7 @@ void push__add(struct push *p, struct process *process, const struct profile *be
 					   .most_sites = PUSH_STACKS};
 	double(*allocated)[2] = NULL;
 
-	if (interval.from_ns > interval.until_ns) /* the clock was set back */
+	if (interval.from_ns > interval.until_ns) /* otherwise the clock was set back */
 		interval.from_ns = interval.until_ns;
 	if (!before || !profile->n_sites) {
 		free(process->sent);

@@ -17,7 +17,7 @@
 #include "web/push_queue.h"
 #include "web/store.h"
 
-/* at most so many stacks of one profile are sent; Pyroscope takes 16,000 samples */
+/* at most this many stacks of one profile are sent, because Pyroscope takes 16,000 samples */
 #define PUSH_STACKS 10000
 
 enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_PYROSCOPE_RPC, PUSH_KINDS };
@@ -31,7 +31,7 @@ struct push_receiver {
 	const char *url;	    /* within push.text, no '/' at its end */
 	const char *tenant, *token; /* within push.text; NULL: none */
 	struct push_queue queue;
-	char said[160]; /* why the last failed attempt failed; "": none has failed */
+	char said[160]; /* the reason of the last failure; "": no attempt has failed */
 };
 
 struct push {
@@ -41,9 +41,11 @@ struct push {
 	struct push_label labels[PUSH_LABELS];
 	size_t n_labels;
 	char host[65];
-	uint64_t began_ns;	    /* wall clock */
-	uint64_t n_stacks_left_out; /* stacks of profiles beyond PUSH_STACKS, so far */
-	struct push_http *http;	    /* owned; NULL: nothing is sent (unit tests) */
+	uint64_t began_ns; /* wall clock */
+	/* number of stacks that were not sent so far, because their profile had more than
+	 * PUSH_STACKS */
+	uint64_t n_stacks_left_out;
+	struct push_http *http; /* owned; NULL: nothing is sent (unit tests) */
 };
 
 /* Reads the receivers and labels from the text, and takes over the text. Its last byte is a

@@ -14,11 +14,11 @@
 #define CONNECT_S  5L
 #define DEADLINE_S 10L /* for one whole attempt */
 #define MOST_FDS   16
-#define ANSWER	   512 /* bytes of an answer that are kept */
+#define ANSWER	   512 /* at most this many bytes of an answer are kept */
 
 /* An attempt to send a request. */
 struct attempt {
-	CURL *curl; /* kept, for its connection */
+	CURL *curl; /* reused by later attempts, because it keeps the connection */
 	struct curl_slist *headers;
 	struct push_request *request; /* NULL: the attempt is free */
 	struct push_receiver *receiver;
@@ -70,10 +70,10 @@ void push_http__free(struct push_http *h)
 	free(h);
 }
 
-/* Gives libcurl the next bytes of the body. libcurl cannot send the body again from the beginning,
- * because it gets no function that seeks back. With such a function, libcurl would send the request
- * a second time by itself if a reused connection turns out to be closed. The second attempt would
- * then be neither marked nor counted. */
+/* Gives libcurl the next bytes of the body. libcurl gets no function that seeks back to the body's
+ * beginning. With such a function, libcurl would by itself send the request again if a reused
+ * connection turns out to be closed. This second attempt would be neither marked as a repetition
+ * nor counted. */
 static size_t give_body(char *to, size_t size, size_t n, void *ctx)
 {
 	struct attempt *a = ctx;
@@ -258,7 +258,7 @@ static void begin_attempts(struct push *p)
 		struct push_receiver *receiver = &p->receivers[i];
 		struct attempt *a;
 
-		/* no queue has more under way than its share of the attempts */
+		/* attempts are free, because no queue has more requests under way than its share */
 		while ((a = free_attempt(p->http)) &&
 		       (a->request = push_queue__take(&receiver->queue, now))) {
 			a->receiver = receiver;

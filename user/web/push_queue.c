@@ -86,7 +86,7 @@ void push_queue__add(struct push_queue *q, struct push_request *request)
 		push_queue__count_drop(q, PUSH_DROP_QUEUE_FULL);
 		remove_request(q, oldest);
 	}
-	if (!has_room(q, request->size)) { /* all are under way */
+	if (!has_room(q, request->size)) { /* all requests in the queue are under way */
 		push_queue__count_drop(q, PUSH_DROP_QUEUE_FULL);
 		push_request__free(request);
 		return;
@@ -127,8 +127,8 @@ double push_queue__wait_s(const struct push_queue *q, double now_s)
 	return may_send(q) ? fmax(q->not_before_s - now_s, 0) : -1;
 }
 
-/* Returns a random factor from 0.5 to 1, so that many agents that lose one receiver at the same
- * time do not come back at the same time. */
+/* Returns a random factor from 0.5 to 1. Many agents may lose one receiver at the same time. With
+ * this factor, they try again at different times. */
 static double jitter(struct push_queue *q)
 {
 	return 0.5 + 0.5 * random__unit(&q->random);
@@ -142,8 +142,7 @@ static void wait_after_failure(struct push_queue *q, double asked_s, double now_
 	q->backoff.most_s = PUSH_WAIT_MOST_S;
 	wait = backoff__next(&q->backoff, 0) * jitter(q);
 	wait = fmax(wait, fmin(asked_s, PUSH_ASKED_MOST_S));
-	/* several requests that were under way fail at about the same time: the longest wait
-	 * counts */
+	/* several requests under way may fail at about the same time: the longest wait counts */
 	q->not_before_s = fmax(q->not_before_s, now_s + wait);
 }
 

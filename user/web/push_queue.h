@@ -11,10 +11,11 @@
 
 #include "base/backoff.h"
 
-#define PUSH_REQUESTS	  1000	      /* requests in one queue */
-#define PUSH_BYTES	  (16u << 20) /* bytes of their bodies */
-#define PUSH_AT_ONCE	  4	      /* requests under way at a time, while the receiver answers */
-#define PUSH_ATTEMPTS	  10	      /* attempts to send one request */
+#define PUSH_REQUESTS 1000	  /* limit for the requests in one queue */
+#define PUSH_BYTES    (16u << 20) /* limit for the bytes of their bodies */
+/* at most this many requests are under way at a time; after a failure, one */
+#define PUSH_AT_ONCE	  4
+#define PUSH_ATTEMPTS	  10  /* at most this many attempts to send one request */
 #define PUSH_WAIT_S	  1.0 /* wait after the first failure; doubled with each further one */
 #define PUSH_WAIT_MOST_S  60.0
 #define PUSH_ASKED_MOST_S 600.0 /* longest wait because of Retry-After */
@@ -36,12 +37,11 @@ enum push_drop {
 
 /* How an attempt ended. */
 #define PUSH_RESULTS(X)                                                                            \
-	X(SENT, "sent")		    /* the receiver took the request */                            \
-	X(REFUSED, "refused")	    /* never to be tried again */                                  \
-	X(BUSY, "busy")		    /* not taken this time: 429, 502, 503, 504 */                  \
-	X(CONNECTION, "connection") /* no connection, so nothing was sent */                       \
-	X(UNKNOWN,                                                                                 \
-	  "outcome_unknown") /* no answer in time, or the connection broke: perhaps taken */
+	X(SENT, "sent")		      /* the receiver took the request */                          \
+	X(REFUSED, "refused")	      /* not taken, and never to be tried again */                 \
+	X(BUSY, "busy")		      /* not taken; to be tried again: 429, 502, 503, 504 */       \
+	X(CONNECTION, "connection")   /* no connection, so nothing was sent */                     \
+	X(UNKNOWN, "outcome_unknown") /* no answer in time, or a broken connection: perhaps taken */
 
 enum push_result {
 #define X(id, name) PUSH_RESULT_##id,
@@ -55,12 +55,12 @@ const char *push_drop__name(enum push_drop drop);
 const char *push_result__name(enum push_result result);
 
 struct push_request {
-	char *target; /* what follows the receiver's URL; owned */
+	char *target; /* the part of the target's URL after the receiver's URL; owned */
 	char *body;   /* owned */
 	size_t size;
 	char id[33];	   /* 32 hexadecimal digits: the same in each attempt */
 	unsigned attempts; /* number of attempts that were begun */
-	bool repeated;	   /* an earlier attempt may have been taken */
+	bool repeated;	   /* the receiver may have taken the request in an earlier attempt */
 	bool under_way;
 	struct push_request *next;
 };
@@ -69,12 +69,12 @@ struct push_request {
 struct push_queue {
 	struct push_request *first, *last; /* oldest first; owned */
 	size_t n, bytes, n_under_way;
-	struct backoff backoff; /* its wait_s is above 0 after a failure */
+	struct backoff backoff; /* wait_s is above 0 after a failure */
 	double not_before_s;	/* after a failure: earliest time of the next attempt */
 	uint64_t random;	/* state of the random numbers of the jitter; any value */
 	/* counters since the start */
 	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
-	uint64_t n_repeated; /* attempts that repeat one whose outcome is not known */
+	uint64_t n_repeated; /* attempts after one whose outcome is not known */
 };
 
 /* Adds a request, which the queue owns from now on. If there is no room, the oldest requests that
@@ -85,8 +85,8 @@ void push_queue__add(struct push_queue *queue, struct push_request *request);
 /* Returns the next request to send, and marks it as under way; NULL: none is to be sent now. */
 struct push_request *push_queue__take(struct push_queue *queue, double now_s);
 
-/* Returns in how many seconds push_queue__take() may give a request. Negative: not before a request
- * is added, or an attempt ends. */
+/* Returns the seconds until push_queue__take() may return a request. Negative: it returns none
+ * until a request is added or an attempt ends. */
 double push_queue__wait_s(const struct push_queue *queue, double now_s);
 
 /* Notes that an attempt has ended. asked_s: how long the receiver asks to wait (Retry-After); 0: it

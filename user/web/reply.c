@@ -8,8 +8,8 @@
 
 #include "base/vector.h"
 
-/* Appends to the body. This function is needed because a stream of open_memstream() does not report
- * that memory ran out. */
+/* Appends to the body. (open_memstream() is not used, because its stream does not report that
+ * memory ran out.) */
 static ssize_t append(void *cookie, const char *data, size_t len)
 {
 	struct reply *r = cookie;

@@ -24,8 +24,8 @@
 
 #define REQUEST_BODY (64 << 10) /* bytes, at most */
 #define REPLY_BODY   (64 << 20) /* bytes, at most */
-/* Bytes, at most, of all bodies that clients have not taken yet. A body may have half of what is
- * left of them, so that many small answers find room beside a few large ones. */
+/* Limit for the bytes of all bodies that clients have not taken yet. One body may take half of the
+ * bytes that are left. So many small answers find room beside a few large ones. */
 #define SITE_UNSENT (2u * REPLY_BODY)
 
 struct request {
@@ -49,32 +49,34 @@ struct reply {
 	const char *file;     /* a browser saves the body under this name; NULL: it shows the
 			       * body */
 	const char *location; /* target of a redirect, relative; points to `where` */
-	bool pprof_error;     /* has the header X-Go-Pprof: 1, as errors of Go's handlers do */
-	char *body;	      /* owned; NULL: it is empty */
+	/* the answer has the header X-Go-Pprof: 1, like errors of Go's handlers */
+	bool pprof_error;
+	char *body; /* owned; NULL: it is empty */
 	size_t size;
 	FILE *stream; /* writes the body; NULL after that */
 	size_t room;  /* allocated bytes of the body, while it is written */
-	int error;    /* of writing the body: negative errno */
+	int error;    /* negative errno if the body could not be written */
 	char where[64];
-	/* What the request waits for; the caller owns it. If set, this is not the answer yet:
-	 * answer the request again when delta->status is set. NULL: this is the answer. */
+	/* NULL: the answer is complete. Otherwise the request waits for these profiles, which the
+	 * caller owns. When delta->status is set, call site__answer() again. */
 	struct delta *delta;
 };
 
-#define SITE_WISHES 64 /* at most so many wishes wait until the tracer takes them */
+#define SITE_WISHES 64 /* at most this many requests to the tracer wait until it takes them */
 
-/* What the server knows. */
+/* The state of the server. */
 struct site {
 	struct store store;
 	struct feed_message round; /* the message that ended the last round */
 	double begin_s;		   /* monotonic: when the server began */
-	/* monotonic: when the tracer last reported on a process, or ended a complete round; 0: it
-	 * has not done so */
+	/* monotonic: when the tracer last reported on a process, or ended a complete round; 0:
+	 * never */
 	double news_at_s;
 	struct push *push;    /* where profiles are sent; owned; NULL: nowhere */
 	struct deltas deltas; /* requests that wait for a new profile */
-	bool ask;	      /* somebody wants a round now */
-	/* What the tracer is to do with processes; oldest first. kind: FEED_ACTIVATE,
+	/* a request waits for a new profile, so the tracer is to make a round now */
+	bool ask;
+	/* Requests to the tracer about processes, oldest first. kind: FEED_ACTIVATE,
 	 * FEED_DEACTIVATE or FEED_FAVOUR. */
 	struct wish {
 		pid_t pid;
@@ -82,7 +84,7 @@ struct site {
 	} wishes[SITE_WISHES];
 	size_t n_wishes;
 	size_t unsent;		/* bytes of the bodies that clients have not taken yet */
-	uint64_t n_requests[6]; /* by the first digit of their status */
+	uint64_t n_requests[6]; /* numbers of answers, by the first digit of their status */
 };
 
 /* Writes into the reply's body from now on; NULL: no memory. */
@@ -116,8 +118,8 @@ int list_deaths(const struct site *site, FILE *to);  /* JSON */
 int list_targets(const struct site *site, FILE *to); /* JSON */
 /* for http_sd of Prometheus, JSON */
 int list_discovery(const struct site *site, const struct request *request, FILE *to);
-/* open: OpenMetrics; else the text format of Prometheus. only: the metrics of this process, and
- * none of the agent itself; NULL: all metrics. */
+/* open: OpenMetrics; else the text format of Prometheus. only: puts the metrics of this process
+ * alone; NULL: puts all, with the agent's own. */
 int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);
 
 #endif

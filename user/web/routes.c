@@ -15,7 +15,7 @@
 #include "profile/view.h"
 #include "web/reply.h"
 
-#define LATE_ROUNDS 3 /* when so many rounds are missing, something is wrong */
+#define LATE_ROUNDS 3 /* /healthz fails if this many rounds are missing */
 
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
 
@@ -63,7 +63,7 @@ static int number_argument(const struct route *r, const char *name, uint64_t *re
 	return -1;
 }
 
-/* Ends the body that was written to the reply's stream. */
+/* Ends the body that the caller has written to the reply's stream. */
 static void end_reply(const struct route *r)
 {
 	int rc = reply__close(r->reply);
@@ -164,7 +164,7 @@ static void begin_delta(const struct route *r, uint64_t seconds)
 	r->reply->delta = delta__new(&r->site->deltas, r->process->pid, (double)seconds,
 				     clock__now_ns(CLOCK_REALTIME), clock__monotonic_s());
 	if (r->reply->delta)
-		r->site->ask = true; /* for the first of its two profiles */
+		r->site->ask = true; /* a round, for the first of the two profiles */
 	else
 		reply__say(r->reply, 429, "%d requests of this kind wait, and no more may\n",
 			   DELTA_WAITS);
@@ -270,8 +270,8 @@ static void put_symbol(const struct profile_location *location, FILE *to)
 	}
 }
 
-/* GET asks whether there are any symbols. POST asks for the names of the addresses "0xA+0xB+...".
- * These are return addresses, or return addresses minus 1. */
+/* A GET asks whether there are any symbols. A POST asks for the names of the addresses in its body,
+ * "0xA+0xB+...". Each is a return address, or a return address minus 1. */
 static void answer_symbols(const struct route *r)
 {
 	const struct profile *profile = r->process->latest;
@@ -510,7 +510,8 @@ static void answer_process(struct route *r)
 	}
 	memcpy(pid, name, len);
 	pid[len] = '\0';
-	/* a process that is inactive can be traced again, even if there is no profile of it here */
+	/* tracing of an inactive process can be resumed, even if this server has no profile of the
+	 * process */
 	if (r->request->post && !strcmp(end, "/activate") && read_number(pid, INT32_MAX, &number) &&
 	    !store__find(&r->site->store, (pid_t)number) &&
 	    store__inactive(&r->site->store, (pid_t)number)) {

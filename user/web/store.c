@@ -113,8 +113,8 @@ static struct process *first_ended(const struct store *s)
 	return found;
 }
 
-/* Makes room for a snapshot of p, which may be NULL. As a last resort, also deletes p's newest
- * snapshot. */
+/* Makes room for a snapshot of the process p, or of a new process (p is NULL). As a last resort,
+ * deletes p's newest snapshot, too. */
 static int make_room(struct store *s, struct process *p, size_t size)
 {
 	struct process *other;
@@ -145,8 +145,9 @@ static int make_room(struct store *s, struct process *p, size_t size)
 
 /* --- stacks and pools of threads --- */
 
-#define FNV_BASIS  0xcbf29ce484222325
-#define POOL_BASIS 0x6c62272e07bb0142 /* so that pools have other ids than stacks */
+#define FNV_BASIS 0xcbf29ce484222325
+/* the hash of a pool begins differently, so that pools and stacks have different ids */
+#define POOL_BASIS 0x6c62272e07bb0142
 
 const struct stack *process__stack(const struct process *p, uint64_t id)
 {
@@ -201,8 +202,8 @@ static int by_live(const void *a, const void *b)
 	return x->live_bytes < y->live_bytes ? 1 : x->live_bytes > y->live_bytes ? -1 : 0;
 }
 
-/* Makes one pool for each name. Threads that are in none of these pools are in the pool "". 0 or
- * -ENOMEM. */
+/* Makes a pool for each name without its last digits. Of these pools, the largest stay. All other
+ * threads are in the pool "". 0 or -ENOMEM. */
 static int add_pools(struct process *ret, const struct profile *profile)
 {
 	_cleanup_free_ double *held = calloc(profile->n_threads + 1, sizeof(*held));
@@ -211,7 +212,7 @@ static int add_pools(struct process *ret, const struct profile *profile)
 	uint32_t at;
 	size_t n;
 
-	/* the number of a name is the index of its pool */
+	/* a name's number in `names` is the index of its pool */
 	if (!held || !pools || intern__add(&names, "", 0, &at) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < profile->n_sites; i++)
@@ -249,8 +250,8 @@ static int add_pools(struct process *ret, const struct profile *profile)
 	return 0;
 }
 
-/* Are there pools that are not listed by name? The pools are sorted by size, so the sum of all
- * others may stand anywhere. */
+/* Is there a pool "" with the sum of all other threads? Pools are sorted by size, so it may stand
+ * anywhere. */
 static bool has_others(const struct process *facts)
 {
 	for (size_t i = 0; i < facts->n_pools; i++)
@@ -283,7 +284,7 @@ static int note_moment(const struct process *facts, const struct profile *profil
 
 /* --- growth --- */
 
-/* Finds the moments of the snapshots that are kept. Returns their number. */
+/* Fills in the moments of all kept snapshots. Returns their number. */
 static size_t moments_of(const struct process *p, const struct moment *ret[STORE_KEPT])
 {
 	for (size_t i = 0; i < p->n_kept; i++)
@@ -291,8 +292,8 @@ static size_t moments_of(const struct process *p, const struct moment *ret[STORE
 	return p->n_kept;
 }
 
-/* Replaces the growth over the whole run by recent growth, if the low end of recent growth is above
- * 0 and above the low end of growth over the whole run. */
+/* Replaces the growth over the whole run by recent growth, if the low end of recent growth is
+ * higher, and above 0. */
 static bool prefer_recent(struct growth *growth, const struct growth *recent)
 {
 	if (!(recent->low > 0) || growth->low >= recent->low)
@@ -341,8 +342,8 @@ const char *more_windows__name(enum more_windows state)
 	return names[state];
 }
 
-/* While the process has more windows, each profile tells more than the one before. The last of
- * these profiles stays when the growth is over, or the process has ended. */
+/* While the process has more windows, each profile tells more than the one before. So the last
+ * profile that was taken with more windows is kept as `detailed`. */
 bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64_t until_ns,
 			   bool off)
 {
@@ -481,7 +482,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
 	}
-	/* another process has this pid now, or the same process is traced anew */
+	/* the pid belongs to another process now, or tracing of the process was resumed */
 	if (p && p->latest && (p->inactive || !profile__same_run(p->latest, profile))) {
 		remove_at(s, place_of(s, pid));
 		p = NULL;
@@ -545,7 +546,8 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 		return;
 	p->round = s->rounds;
 	p->ended = p->inactive = p->asked = false;
-	if (p->outdated) /* the profile that is still right could not be kept */
+	/* the profile that is still right is a newer one, which could not be kept */
+	if (p->outdated)
 		return;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;
@@ -591,7 +593,7 @@ void store__end_round(struct store *s, bool complete)
 	uint64_t round = s->rounds++;
 	size_t n_ended = 0;
 
-	if (!complete) /* a process that was not named may live */
+	if (!complete) /* no process counts as ended, because one that was not named may live */
 		return;
 	for (size_t i = 0; i < s->n_inactive;)
 		if (s->inactive[i].round < round)

@@ -15,16 +15,17 @@
 #include "web/history.h"
 
 #define STORE_PROCESSES 4096
-#define STORE_ENDED	64	    /* processes that have ended and are still shown */
-#define STORE_KEPT	20	    /* snapshots of each process */
-#define STORE_BYTES	(64u << 20) /* bytes of all snapshots, at most */
-#define STORE_PROFILE	(32u << 20) /* bytes of one profile, at most */
-#define STORE_STACKS	32	    /* stacks of each process that are stored with an id */
-#define STORE_POOLS	16	    /* thread pools of each process: those that hold most */
+#define STORE_ENDED	64	    /* at most this many ended processes are shown */
+#define STORE_KEPT	20	    /* at most this many snapshots of each process are kept */
+#define STORE_BYTES	(64u << 20) /* limit for the bytes of all snapshots */
+#define STORE_PROFILE	(32u << 20) /* limit for the bytes of one profile */
+#define STORE_STACKS	32	    /* at most this many stacks of each process are stored */
+/* at most this many thread pools of each process: those that hold most */
+#define STORE_POOLS 16
 
 /* A profile as encode_pprof() has written it. */
 struct snapshot {
-	unsigned id; /* counts the process's snapshots: 1, 2, ... */
+	unsigned id; /* number of the snapshot among the process's snapshots, from 1 */
 	uint64_t taken_ns;
 	char *file; /* owned */
 	size_t size;
@@ -44,55 +45,61 @@ struct pool {
 	/* the names without these digits; any bytes. "": all other threads, and those without a
 	 * name */
 	char name[16];
-	uint64_t id; /* its id in moments */
+	uint64_t id; /* the pool's id in moments */
 	double live_bytes;
 	struct growth growth; /* recent growth: history__growth() */
 };
 
 /* Does a process that surely grows have more windows than others? */
 enum more_windows {
-	MORE_NONE,    /* no: it is traced all the time, or no process gets more windows */
-	MORE_WAITING, /* it waits for them, perhaps because enough other processes have them now */
+	MORE_NONE,    /* no: the process is traced all the time, or no process gets more windows */
+	MORE_WAITING, /* not yet: perhaps enough other processes have more windows now */
 	MORE_NOW,
-	MORE_OVER, /* it had them before */
+	MORE_OVER, /* not any more */
 	MORE_STATES
 };
 /* "none", "waiting", "now", "over" */
 const char *more_windows__name(enum more_windows state);
 
-/* Since when a process surely grows. These profiles are kept: the last one before the growth began,
- * the one in which it was noticed, and the last one that was taken with more windows. */
+/* A time in which a process surely grows. Three profiles are kept: the last one before the growth
+ * began, the one in which the growth was noticed, and the last one that was taken with more
+ * windows. */
 struct rise {
 	bool known, goes_on;
-	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
+	uint64_t noticed_ns, ended_ns; /* ended_ns 0: the process still grows */
 	struct onset onset;	       /* ns 0: not known */
 	uint64_t stack;		       /* the stack whose growth had the highest low end when growth
 				        * was noticed */
 	char function[100];	       /* the stack's first own function */
 	struct growth growth;	       /* the stack's growth at that time */
-	unsigned before, at;	       /* ids of the first two of them; before 0: none */
+	/* ids of the first two of the three profiles; before 0: there is none */
+	unsigned before, at;
 	enum more_windows more;
-	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
-					  * has them */
-	unsigned detailed;		 /* id of the last one with more windows; 0: none yet */
-	unsigned calm;			 /* profiles in a row in which it did not grow */
+	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: begin and end of the time with more
+					  * windows */
+	unsigned detailed;		 /* id of the last profile with more windows; 0: none yet */
+	/* number of the latest profiles in a row that do not show sure growth */
+	unsigned calm;
 };
 
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
-	/* by the wall clock: when the figures of the latest profile were right, and when those of
-	 * the profile before it were; before_ns 0: there was no profile before it */
+	/* By the wall clock. taken_ns: the last time at which the latest profile was right.
+	 * before_ns: the same for the profile before it; 0: there was none. */
 	uint64_t taken_ns, before_ns;
-	/* facts of the newest profile; they are stored, because each page and scrape needs them: */
+	/* Figures of the newest profile. They are stored, because each page and each scrape needs
+	 * them. */
 	struct estimate live;
-	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or recently */
-	/* of all stacks together: recent growth if its low end is higher, else growth over the
-	 * whole run */
+	/* the process surely grows: over the whole run (profile__leaks()), or recently */
+	bool leaks;
+	/* growth of all stacks together: recent growth if its low end is higher, else growth over
+	 * the whole run */
 	struct growth growth;
-	double growth_s;		   /* seconds over which growth is judged */
-	bool of_late;			   /* growth, or the growth of a stack, is recent growth */
-	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
+	double growth_s; /* seconds over which growth is judged */
+	/* `growth`, or the growth of at least one stack, is recent growth */
+	bool of_late;
+	struct stack stacks[STORE_STACKS]; /* the first half by live bytes, then others by growth */
 	size_t n_stacks;
 	struct pool pools[STORE_POOLS]; /* ordered by live bytes */
 	size_t n_pools;
@@ -104,28 +111,28 @@ struct process {
 	unsigned next_id;
 	uint64_t round; /* the last round in which the tracer named the process */
 	struct container container;
-	/* what push__add() has sent of the allocations of each site of `latest` (gains__unsent());
-	 * owned, or NULL */
+	/* for each site of `latest`: the allocations that push__add() has sent so far
+	 * (gains__unsent()); owned, or NULL */
 	double (*sent)[2];
 	bool ended;
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */
-	bool asked;    /* the tracer was asked to begin or to end tracing it, and has not reported
-			* on it since */
+	bool asked;    /* the tracer was asked to begin or end tracing the process, and has not
+			* reported on the process since */
 };
 
 /* A process that is alive and is not traced for a while. */
 struct inactive {
 	pid_t pid;
 	uint64_t round; /* the last round in which the tracer named the process */
-	char why[96];	/* why tracing it again failed; "": nobody has tried it */
+	char why[96];	/* why tracing could not be resumed; "": nobody has tried to resume it */
 };
 
 struct store {
-	struct process **processes; /* ascending by pid; those that have ended among them */
+	struct process **processes; /* ascending by pid, with ended ones among them */
 	size_t n;
-	/* All inactive processes. Some have no profile here, because they were inactive before this
-	 * server began. */
+	/* All inactive processes. A process that was inactive before this server began has no entry
+	 * in `processes`. */
 	struct inactive *inactive;
 	size_t n_inactive;
 	size_t bytes;	 /* bytes of all snapshots */
@@ -141,7 +148,7 @@ struct store {
 };
 
 /* Adds a profile of len bytes, which the store owns from now on. 0, or negative errno with err: the
- * profile is then counted as a loss. */
+ * profile was not stored, and is counted as a loss. */
 int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err);
 
@@ -150,8 +157,8 @@ int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, si
  * the store only notes that the process exists. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
-/* Notes that the process lives, but that its profile was lost on the way. What the store has of it
- * stays, and is outdated. */
+/* Notes that the process lives, but that its newest profile was lost. The store keeps its older
+ * data of the process, and marks them as outdated. */
 void store__miss(struct store *store, pid_t pid);
 
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
@@ -161,9 +168,10 @@ void store__leave(struct store *store, pid_t pid, const char *why);
  * processes are marked as ended. */
 void store__end_round(struct store *store, bool complete);
 
-/* Notes whether the process has more windows than others at present (`has`), and from when until
- * when. Call it each round for each process that surely grows or has grown. off: no process gets
- * more windows. Returns whether to ask the tracer for more windows (again). */
+/* Notes whether the process has more windows than others at present. Call it in each round for each
+ * process that surely grows or has surely grown. has: the process has more windows, from from_ns to
+ * until_ns. off: no process gets more windows. Returns whether to ask the tracer for more
+ * windows. */
 bool process__note_windows(struct process *process, bool has, uint64_t from_ns, uint64_t until_ns,
 			   bool off);
 
