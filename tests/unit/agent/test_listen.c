@@ -115,11 +115,11 @@ static void one_without_a_listener_is_replaced(void **state)
 
 	(void)state;
 	assert_int_equal(listener__open(text, &l, &err), 0);
-	close(l.fd); /* as if the listener had been killed */
+	close(l.fd); /* the socket stays, as after a kill of the listener */
 	assert_int_equal(listener__open(text, &other, &err), 0);
 	assert_int_equal(listener__open(text, &l, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.text, path));
-	/* the name now belongs to the later listener */
+	/* the earlier listener must not remove a socket that a later one has made */
 	unlink(path);
 	assert_int_equal(listener__open(text, &l, &err), 0);
 	listener__close(&other);
@@ -153,7 +153,7 @@ static void names_that_are_too_long(void **state)
 	struct listener l;
 
 	(void)state;
-	/* only the last part of the path must be short */
+	/* only the last part of a path has to be short */
 	snprintf(large, sizeof(large), "unix:%s/%0*d", place, 100, 1);
 	assert_int_equal(listener__open(large, &l, &err), -ENAMETOOLONG);
 	snprintf(large, sizeof(large), "unix:%s/%0*d/socket", place, 200, 1);
@@ -164,8 +164,8 @@ static void names_that_are_too_long(void **state)
 	listener__close(&l);
 }
 
-/* While a listener still listens, a trial tells whether another listener could take over the
- * address. */
+/* A trial tells whether a new listener could listen on an address after the present one has
+ * ended. */
 static void an_address_of_the_predecessor_is_free(void **state)
 {
 	const char *held[] = {text, NULL};

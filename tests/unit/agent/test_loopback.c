@@ -18,7 +18,7 @@ static void names_of_this_host(void **state)
 	(void)state;
 	assert_true(is_name("localhost") && is_name("LocalHost") && is_name("[::1]"));
 	assert_true(is_name("127.0.0.1") && is_name("127.255.0.2"));
-	/* bytes after the name do not count */
+	/* only the first len bytes count */
 	assert_true(loopback__is_name("localhost:80", 9) && loopback__is_name("127.0.0.1:80", 9));
 }
 

@@ -62,7 +62,7 @@ static int read_all(void)
 	return n;
 }
 
-/* If the server does not read, the messages that wait for it take a bounded amount of memory. */
+/* If the server reads nothing, the memory of waiting messages has a limit. */
 static void what_is_not_read_is_bounded(void **state)
 {
 	(void)state;
@@ -90,14 +90,14 @@ static void a_profile_that_holds_is_said(void **state)
 	assert_int_equal(message.pid, 42);
 	assert_true(message.taken_ns > 0);
 	assert_int_equal(memory, -1);
-	/* without room for the message, nobody knows that the process lives */
+	/* if a message finds no room, the server does not learn that the process lives */
 	while (!server.any_unnamed)
 		assert_int_equal(server__send_same(&server, 42), 0);
 	assert_int_equal(server.n_dropped, 0); /* no profile was lost */
 }
 
-/* The socket has the room that Debian's kernel gives to those who may not take more. In a round of
- * thousands of processes, the tracer neither waits nor loses anything. */
+/* The socket's buffer has the size that Debian's kernel gives to unprivileged processes. In a round
+ * of thousands of processes, the tracer neither waits nor loses a message. */
 static void a_large_round_waits_for_room(void **state)
 {
 	const int room = 212992, n = 4000;
@@ -141,7 +141,8 @@ static void a_large_round_waits_for_room(void **state)
 	assert_int_equal(server__events(&server, true), 0);
 }
 
-/* Ends a round, and reads all messages. n_left_out: number of processes that were left out. */
+/* Ends a round, and reads all messages. n_left_out: expected number of FEED_LEFT_OUT. Returns
+ * whether the round had n_left_out of them and is marked as `complete` says. */
 static bool round_is_complete(bool asked, int n_left_out)
 {
 	struct feed_message message;
@@ -150,7 +151,8 @@ static bool round_is_complete(bool asked, int n_left_out)
 	server__end_round(&server, &(struct feed_message){.complete = asked});
 	do {
 		if (feed__receive(other, &message, &memory) != 1) {
-			server__listen_to(&server, &(struct server_wishes){}); /* what waits */
+			/* sends waiting messages */
+			server__listen_to(&server, &(struct server_wishes){});
 			assert_int_equal(feed__receive(other, &message, &memory), 1);
 		}
 		n_left_out -= message.kind == FEED_LEFT_OUT;
@@ -173,7 +175,8 @@ static void lost_profiles_end_nobody(void **state)
 	server.unread_bytes = 64 << 20;
 	send_profile();
 	assert_int_equal(server.n_dropped, 1);
-	assert_true(round_is_complete(true, 1)); /* the process is named all the same */
+	/* a message names the process, although its profile was dropped */
+	assert_true(round_is_complete(true, 1));
 	while (!server.any_unnamed)
 		server__send_same(&server, 42);
 	outbox__clear(&server.outbox);
@@ -237,10 +240,10 @@ static void a_server_may_wish_so_much(void **state)
 	server__listen_to(&server, &wishes);
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	for (int i = 0; i < SERVER_WISHES; i++) {
-		assert_int_equal(wishes.of[i].pid, i - 1); /* the caller checks the pid */
+		assert_int_equal(wishes.of[i].pid, i - 1); /* any pid is accepted here */
 		assert_int_equal(wishes.of[i].kind, kinds[i % 3]);
 	}
-	server__listen_to(&server, &wishes); /* reads the other wishes */
+	server__listen_to(&server, &wishes); /* wishes is full, so nothing is added */
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	wishes.n = 0;
 	server__listen_to(&server, &wishes);
@@ -268,7 +271,7 @@ static void a_server_that_does_not_read_is_given_up(void **state)
 	(void)state;
 	server.progress_s -= 1000;
 	server__listen_to(&server, &wishes);
-	assert_true(server.feed >= 0); /* there was nothing to read */
+	assert_true(server.feed >= 0); /* the server had nothing to read */
 	send_profile();
 	send_profile();
 	server__listen_to(&server, &wishes);

@@ -22,8 +22,7 @@
 
 static char path[64];
 static int dir = -1;
-/* While this file exists, the spool's file system does not answer. "": the file system always
- * answers. */
+/* The fake file system does not answer as long as this file exists. "": it always answers. */
 static char hung[80];
 
 int __real_spool_dir__open(const char *where);
@@ -38,7 +37,7 @@ int __wrap_spool_dir__open(const char *where)
 	return __real_spool_dir__open(where);
 }
 
-/* How many times more another mt-spool makes room while a file is being written. */
+/* Number of further times that another mt-spool makes room during a write. */
 static int others;
 
 int __real_fsync(int fd);
@@ -150,7 +149,7 @@ static void the_oldest_go_first(void **state)
 		snprintf(name, sizeof(name), "20231114T22%04dZ.x.1.pb.gz", i);
 		put(name, 100);
 	}
-	put("20231114T0.pb.gz", 100); /* somebody else's */
+	put("20231114T0.pb.gz", 100); /* a file that is not the spool's */
 	put("notes.txt", 100);
 	assert_int_equal(symlinkat("notes.txt", dir, "20231114T000000Z.x.1.pb.gz"), 0);
 	put(".20231114T220000Z.x.1.pb.gz", 100); /* half-written */
@@ -177,13 +176,13 @@ static void a_file_appears_whole(void **state)
 	(void)state;
 	assert_int_equal(write(memory, "profile", 7), 7);
 	assert_int_equal(spool_dir__write(dir, "a", memory), 0);
-	assert_int_equal(spool_dir__write(dir, "a", memory), 0); /* again */
+	assert_int_equal(spool_dir__write(dir, "a", memory), 0); /* replaces the file */
 	fd = openat(dir, "a", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(read(fd, text, sizeof(text)), 7);
 	assert_string_equal(text, "profile");
 	close(fd);
 	assert_false(is_there(".a"));
-	assert_int_equal(mkdirat(dir, "b", 0700), 0); /* a directory in the way */
+	assert_int_equal(mkdirat(dir, "b", 0700), 0); /* a directory has this name */
 	assert_true(spool_dir__write(dir, "b", memory) < 0);
 	assert_false(is_there(".b"));
 	assert_int_equal(unlinkat(dir, "b", AT_REMOVEDIR), 0);
@@ -197,7 +196,7 @@ static void what_is_being_written_stays(void **state)
 
 	(void)state;
 	assert_int_equal(write(memory, "profile", 7), 7);
-	put(".20231114T220000Z.x.1.pb.gz", 100); /* half-written by one that was killed */
+	put(".20231114T220000Z.x.1.pb.gz", 100); /* left by an mt-spool that was killed */
 	others = 1;
 	assert_int_equal(spool_dir__write(dir, "20231114T220001Z.x.1.pb.gz", memory), 0);
 	assert_true(is_there("20231114T220001Z.x.1.pb.gz"));
@@ -318,9 +317,8 @@ static void a_trial_finds_the_same(void **state)
 	*hung = '\0';
 }
 
-/* The disk does not answer at the start. spool__open() returns all the same, after two seconds at
- * most. SPOOL_WAITING profiles wait, and are written when the disk answers. Profiles beyond this
- * number are lost. */
+/* The disk does not answer at the start. Nevertheless spool__open() returns after two seconds.
+ * SPOOL_WAITING profiles wait, and are written when the disk answers. Further profiles are lost. */
 static void the_start_does_not_wait_for_a_disk(void **state)
 {
 	struct profile *profile = profile_of("victim");

@@ -103,7 +103,7 @@ static void test_there(void **state)
 	assert_int_equal(far_pid(), first);
 	fd = open_far("/proc/self/comm", 1, &byte);
 	assert_true(fd >= 0);
-	assert_int_equal(byte, 'm'); /* mt-files */
+	assert_int_equal(byte, 'm'); /* "mt-files": the helper's name */
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	close(fd);
 	byte = 'x';
@@ -194,7 +194,7 @@ static void test_copy(void **state)
 	int fd = open("/proc/self/exe", O_RDONLY);
 
 	(void)state;
-	assert_int_equal(far__keep(fd), fd); /* not copied, because it is not on FUSE */
+	assert_int_equal(far__keep(fd), fd); /* no copy is made, because the file is not on FUSE */
 	assert_false(far__is_copy(fd));
 	close(fd);
 	fd = memfd_create("test", MFD_ALLOW_SEALING);
@@ -207,7 +207,7 @@ static void test_copy(void **state)
 static int begin(void **state)
 {
 	char *end = strrchr(fifo, '/');
-	pid_t own = far_pid(); /* before far__begin() */
+	pid_t own = far_pid(); /* far__begin() was not called yet */
 
 	(void)state;
 	if (own != getpid())
@@ -225,7 +225,7 @@ static int finish(void **state)
 	int to;
 
 	(void)state;
-	/* a helper that was left behind may still finish */
+	/* lets a helper that was left behind finish */
 	to = open(fifo, O_RDWR | O_NONBLOCK);
 	usleep(50000);
 	close(to);

@@ -70,7 +70,7 @@ static void test_add_room(void **state)
 		assert_int_equal(VECTOR_ADD_ROOM(array, (size_t)n), 0);
 		array[n] = n;
 	}
-	for (int n = 100; n < 1000; n++) { /* drops 500 of the 600 elements and adds others */
+	for (int n = 100; n < 1000; n++) { /* overwrites the last 500 elements, and adds 400 */
 		assert_int_equal(VECTOR_ADD_ROOM(array, (size_t)n), 0);
 		array[n] = -n;
 	}
@@ -98,8 +98,8 @@ static uint32_t *find(const struct table *table, const uint64_t *keys, uint64_t 
 	return TABLE_SLOT(table, hash, i, keys[i] == key);
 }
 
-/* n keys have n_hashes different hashes. All keys are found, and no others. A key that is added
- * after the table has grown is found, too. */
+/* n keys have n_hashes different hashes. Exactly these keys are found. A key that is added after
+ * the table has grown is found, too. */
 static void table_of(size_t n, size_t n_hashes)
 {
 	uint64_t *keys = NULL;
@@ -116,7 +116,7 @@ static void table_of(size_t n, size_t n_hashes)
 		grown += (size_t)rc;
 		for (size_t i = 0; i < n_keys && rc; i++) {
 			slot = find(&table, keys, keys[i], keys[i] % n_hashes);
-			assert_int_equal(*slot, 0); /* it is empty */
+			assert_int_equal(*slot, 0); /* the slot is empty */
 			*slot = (uint32_t)i + 1;
 		}
 		assert_int_equal(VECTOR_ADD_ROOM(keys, n_keys), 0);

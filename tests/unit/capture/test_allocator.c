@@ -26,9 +26,9 @@ static pid_t sleeper;
 
 /* Four pools in this program, as the table knows them. Nobody calls the functions of the second
  * pool, as if the compiler had copied them into their callers. A function of the third pool has a
- * part NAME.part.0, which other functions call, too, as if the compiler had copied the rest of the
- * function into these callers. A function of the first pool also has such a part, but nobody else
- * calls the part. The fourth pool is PHP's. */
+ * part NAME.part.0, which other functions call, too. It looks as if the compiler had copied the
+ * rest of the function into these callers. A function of the first pool also has such a part, but
+ * nobody else calls the part. The fourth pool is PHP's. */
 void *ngx_palloc(void *pool, size_t size);
 void ngx_destroy_pool(void *pool);
 void *palloc(size_t size);
@@ -205,7 +205,7 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	assert_int_equal(maps__read(pid, &maps), 0);
 	assert_int_equal(allocators__find(NULL, pid, &maps, ALLOC_OWN, extra, n_extra, &all, err),
 			 want);
-	if (all) /* must add nothing, because nothing more was mapped */
+	if (all) /* no new file was mapped, so this must add nothing */
 		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
 	return all;
@@ -238,7 +238,7 @@ static void glibc_is_found(void **state)
 	assert_non_null(strstr(a->path, "libc.so.6"));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		assert_non_null(point(a, wanted[i]));
-	/* at least one has a probe: the two names may be one function */
+	/* one of the two has a probe: they may be two names of one function */
 	assert_true(point(a, "aligned_alloc") || point(a, "memalign"));
 	assert_int_equal(point(a, "malloc")->func.size_arg, 1);
 	assert_int_equal(point(a, "calloc")->func.count_arg, 1);
@@ -358,7 +358,7 @@ static void named_functions_come_first(void **state)
 
 #define JEMALLOC "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
-/* jemalloc is in front of glibc, so no call reaches glibc's functions. */
+/* jemalloc comes before glibc in link order, so no call reaches glibc's functions. */
 static void preloaded_jemalloc_is_found(void **state)
 {
 	struct allocators *all;
@@ -711,7 +711,7 @@ static void phps_pool_ends_with_the_request(void **state)
 
 	(void)state;
 	sapi_module.name = "fpm-fcgi";
-	assert_non_null(php_alloc(0)); /* the function has a caller */
+	assert_non_null(php_alloc(0)); /* the call keeps the compiler from removing the function */
 	all = find_with(getpid(), 0, &err, &own, 1);
 	pool = family(all, "zend_mm");
 	assert_non_null(pool);

@@ -118,7 +118,7 @@ static void check_silence(bool in_turn)
 	slots[2] = keeper__hold(k, fds[2][1], 0);
 	assert_false(is_closed(fds[2][0], 500));
 	keeper__set_patience(k, PATIENCE_MS);
-	assert_true(is_closed(fds[2][0], SOON_MS)); /* silence counts again */
+	assert_true(is_closed(fds[2][0], SOON_MS)); /* now silence has its effect again */
 	assert_int_not_equal(keeper__withdrawn_ns(k), 0);
 	assert_int_equal(keeper__take(k, slots[2]), -1);
 	end(k);
@@ -249,7 +249,7 @@ static void no_signal_but_sigkill_ends_it(void **state)
 		usleep(10000);
 	assert_false(keeper__lives(k));
 	keeper__resume(k);		    /* does not wait for the keeper */
-	assert_false(is_closed(fds[0], 0)); /* so this process has to close it */
+	assert_false(is_closed(fds[0], 0)); /* the keeper has ended: this process has to close it */
 	assert_int_equal(keeper__take(k, slot), fds[1]);
 	close(fds[1]);
 	assert_true(is_closed(fds[0], 0));
@@ -277,7 +277,7 @@ static void slots_are_used_again(void **state)
 	end(k);
 }
 
-/* Between giving up a slot and closing its descriptor, memtrace may be stopped. */
+/* memtrace may be stopped after it has given up a slot and before it has closed the descriptor. */
 static void what_is_given_up_is_still_guarded(void **state)
 {
 	struct keeper *k = keeper(false);
@@ -297,7 +297,7 @@ static void what_is_given_up_is_still_guarded(void **state)
 	keeper__set_patience(k, 0);
 	keeper__resume(k);
 	assert_int_equal(atomic_load(place), 0);
-	/* now both are free */
+	/* now both slots are free */
 	slot = keeper__hold(k, devnull, 0);
 	other = keeper__hold(k, devnull, 0);
 	assert_int_equal(slot + other, 1);

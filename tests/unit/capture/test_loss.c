@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What people are told if a function that is not essential cannot be probed. */
+/* The texts for functions that are not essential and cannot be probed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -20,7 +20,8 @@
 
 static unsigned char *code;
 static struct file_id file;
-/* Two places are in pages 1 and 2 of the mapping, one is beyond the mapping, one before it. */
+/* The first two places are in pages 1 and 2 of the mapping. The third place is beyond the mapping,
+ * the fourth before it. */
 static const struct code_place places[] = {{.off = 2 * PAGE + 8, .byte = RET},
 					   {.off = 3 * PAGE + 8, .byte = RET},
 					   {.off = 100 * PAGE, .byte = RET},

@@ -170,8 +170,7 @@ static void begin(void)
 	capture.n_links = capture.n_closings = 0;
 }
 
-/* Process 1 is the test itself. Process 2 has ended, and is not dropped yet: its last profile is
- * still to be made. */
+/* Process 1 is the test itself. Process 2 has ended, but is kept until its last profile is made. */
 static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
 {
 	(void)ctx;
@@ -191,7 +190,8 @@ static void calls_without_a_return_are_dropped(void **state)
 		add_call(0x10, getpid(), 1);
 		add_call(0x20, dead, 1);
 		add_call(0x30, dead, 2);
-		/* its links; those of all processes; its links are being closed */
+		/* 1: links of this process; 2: links of all processes; 3: links that are being
+		 * closed */
 		links[0] = (struct capture_link){.pid = probes == 2 ? 0 : getpid()};
 		closings[0] = (struct capture_closing){.pid = getpid()};
 		capture.n_links = probes == 1 || probes == 2;
@@ -201,7 +201,7 @@ static void calls_without_a_return_are_dropped(void **state)
 		assert_false(has_call(0x20, dead));
 		assert_true(has_call(0x30, dead));
 	}
-	/* probes of another kind, and of another process */
+	/* first, links of probes of another kind; then links of another process */
 	capture.n_closings = 0;
 	capture.n_links = 1;
 	links[0] = (struct capture_link){.pid = getpid(), .on = ON_REGIONS};
@@ -214,8 +214,8 @@ static void calls_without_a_return_are_dropped(void **state)
 	assert_false(has_call(0x40, getpid()));
 }
 
-/* A process that was killed in a call, and left nothing else. Its row belongs to the next process,
- * or to nobody. */
+/* A process was killed in a call, and only the entry of this call is left. The process's row is
+ * free, or belongs to a later process. */
 static void calls_of_dropped_processes_are_dropped(void **state)
 {
 	(void)state;
@@ -242,7 +242,7 @@ static void names_of_ended_threads_make_room(void **state)
 		owners[2] = 2;
 		add_thread(getpid(), 1);
 		add_thread(dead, 1);
-		add_thread(dead + 1, 2); /* a profile will still need it */
+		add_thread(dead + 1, 2); /* process 2 still needs it for its last profile */
 		capture__sweep(&capture, lives, NULL);
 		assert_true(has_thread(getpid()));
 		assert_int_equal(has_thread(dead), room >= 6);
@@ -250,8 +250,8 @@ static void names_of_ended_threads_make_room(void **state)
 	}
 }
 
-/* All that has no row is dropped, whoever noticed the end. What another process has at the same
- * place by now stays. */
+/* All records of a process without a row are dropped. If another process has a record at the same
+ * place by now, this record stays. */
 static void records_without_a_row_are_dropped(void **state)
 {
 	struct capture_drain drain = {};

@@ -101,7 +101,8 @@ static void who_looks_need_not_wait(void **state)
 	assert_true(looks < 10000);
 }
 
-/* Somebody else may close a descriptor first. Then its number may be another file's. */
+/* Another thread may close a descriptor first. Then the number of the descriptor may belong to
+ * another file. */
 static void what_is_gone_is_not_closed_again(void **state)
 {
 	int fds[4];

@@ -55,8 +55,8 @@ static inline void assert_words(const char *text, const char *words)
 		fail_msg("'%s' is not in:\n%s", words, text);
 }
 
-/* Asserts that the command is refused with this status and a message with these words. The message
- * about a wrong use also says where the options are listed. */
+/* Asserts that the command is refused with this status and a message with these words. After wrong
+ * usage, the message must also say where the options are listed. */
 #define ASSERT_REFUSED(status, words, name, ...)                                                   \
 	do {                                                                                       \
 		assert_int_equal(RUN(name, __VA_ARGS__), status);                                  \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The agent's configuration file: the options that it stands for, and the messages for faults. */
+/* The agent's configuration file: the options that its lines become, and the messages about
+ * errors. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -172,7 +173,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
 	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: this line is not an option");
 	/* a configuration file cannot name another one */
 	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: this line is not an option");
-	/* these end the process that parses them, with status 0 */
+	/* these options would end the process that parses them, with status 0 */
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
 		REFUSED(endings[i], EXIT_USAGE, ":1: this line is not an option");
 	assert_becomes("hello\nversions\n", "agent|--hello|--versions");

@@ -61,7 +61,8 @@ static void assert_fetched(const char *url, const struct fetch_options *options)
 		fail_msg("%s", err.text);
 	assert_int_equal(profile->n_sites, 1);
 	assert_true(profile->sites[0].live.bytes == 42);
-	assert_string_equal(profile->file, url); /* so that reports name the host */
+	/* reports print this name, so they name the host */
+	assert_string_equal(profile->file, url);
 	profile__free(profile);
 }
 

@@ -59,7 +59,7 @@ static void sockets_that_nobody_reads(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	check_fills(fds[1]);
 	close(fds[0]);
-	assert_int_equal(nowait__write(fds[1], line, 1), -EPIPE); /* and no signal comes */
+	assert_int_equal(nowait__write(fds[1], line, 1), -EPIPE); /* without a SIGPIPE */
 	close(fds[1]);
 }
 

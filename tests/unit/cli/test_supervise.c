@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The supervisor, in a process of its own, with made-up work. Tests what the supervisor starts and
- * when, and what it tells the service manager. */
+/* Tests the supervisor in a process of its own, with made-up work: what it starts and when, and
+ * what it tells the service manager. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -36,8 +36,8 @@ static struct shared {
 	enum deed deeds[8]; /* what each child does, in the order of their starts */
 	int checks[8];	    /* the results of the checks, one after the other */
 	int check_ms;	    /* how long each check takes */
-	/* Numbers of configurations: the last one that was accepted; the one in force; the last one
-	 * that worked before the one in force; the one with which the last child was started. */
+	/* Numbers of configurations, in this order: the last accepted one; the one in force; the
+	 * last one that worked before that; the one of the last child. */
 	int accepted, in_force, before, used;
 } * shared;
 
@@ -187,7 +187,7 @@ static void a_signal_ends_both(void **state)
 		assert_told("READY=1");
 		kill(supervisor, signals[i]);
 		assert_told("STOPPING=1");
-		assert_ends(EXIT_FAILED); /* here SIGTERM kills the worker, which has no handler */
+		assert_ends(EXIT_FAILED); /* the worker has no handler, so SIGTERM kills it */
 	}
 }
 
@@ -272,11 +272,12 @@ static void a_configuration_that_does_not_work_is_left(void **state)
 		assert_int_equal(shared->used, 0);
 		assert_int_equal(shared->accepted, i);
 	}
-	kill(supervisor, SIGHUP); /* this configuration works */
+	kill(supervisor, SIGHUP); /* the worker starts with this configuration */
 	assert_told("RELOADING=1");
 	assert_told("READY=1");
 	assert_int_equal(shared->used, 3);
-	kill(shared->worker, SIGKILL); /* this configuration has worked, so it is used again */
+	/* the worker is started with the configuration that worked */
+	kill(shared->worker, SIGKILL);
 	assert_told("READY=1");
 	assert_int_equal(shared->used, 3);
 }
@@ -287,7 +288,7 @@ static void a_change_during_a_check_is_seen(void **state)
 {
 	(void)state;
 	shared->check_ms = 300;
-	shared->checks[1] = EXIT_USAGE; /* the second check decides */
+	shared->checks[1] = EXIT_USAGE; /* only the result of the second check counts */
 	start();
 	assert_told("READY=1");
 	kill(supervisor, SIGHUP);
@@ -310,7 +311,7 @@ static void a_reload_ends_the_wait(void **state)
 	start();
 	assert_told("READY=1");
 	kill(shared->worker, SIGKILL);
-	while (shared->n_work < 3) /* then the supervisor waits for 4 s */
+	while (shared->n_work < 3) /* after the third start, the supervisor waits for 4 s */
 		usleep(10000);
 	usleep(200000);
 	asked_s = clock__monotonic_s();
@@ -320,7 +321,7 @@ static void a_reload_ends_the_wait(void **state)
 	assert_true(clock__monotonic_s() - asked_s < 2);
 	kill(shared->worker, SIGKILL);
 	usleep(500000);
-	assert_int_equal(shared->n_work, 4); /* no reload has ended the work, so there is a wait */
+	assert_int_equal(shared->n_work, 4); /* the work has failed by itself, so there is a wait */
 }
 
 /* If the supervisor is killed, its child ends, too. */
@@ -335,7 +336,8 @@ static void a_supervisor_that_is_killed_leaves_no_orphan(void **state)
 	kill(supervisor, SIGKILL);
 	assert_int_equal(waitpid(supervisor, NULL, 0), supervisor);
 	supervisor = 0;
-	assert_int_equal(waitpid(worker, NULL, 0), worker); /* the worker has ended by SIGTERM */
+	/* the supervisor's death has ended the worker */
+	assert_int_equal(waitpid(worker, NULL, 0), worker);
 }
 
 /* The watchdog's timeout is shorter than the wait for the next start. */

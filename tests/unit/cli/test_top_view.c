@@ -39,7 +39,7 @@ static void press(struct top_view *view, const char *keys)
 		assert_int_equal(top_view__press(view, (unsigned char)*keys), TOP_NOTHING);
 }
 
-/* Draws a screen, and checks what must be true of every screen. */
+/* Draws a screen, and makes the checks that every screen must pass. */
 static struct top_screen drawn(struct top_view *view, size_t width, size_t height)
 {
 	struct top_screen screen;
@@ -168,7 +168,7 @@ static void test_runtime(void **state)
 	top_view__free(view);
 }
 
-/* The rate is that of the last ten seconds or a little more, not of the hour before. */
+/* A rate must cover the last ten seconds or a little more, but not the hour before. */
 static void test_rates(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_RATE, false);
@@ -450,7 +450,7 @@ static void test_one_stack(void **state)
 	top_view__free(view);
 }
 
-/* On a screen that is too small the frames can be scrolled to the last one, and no further. */
+/* On a small screen, frames can be scrolled until the last one is visible, and no further. */
 static void test_scrolling_a_stack(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
@@ -612,8 +612,8 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
-/* The head shows the sum of the rows at one time. Memory that an allocator maps for a heap must not
- * count twice. */
+/* The head shows the sum of the rows. Memory that an allocator maps for a heap must count only
+ * once. */
 static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -658,7 +658,7 @@ static void test_growth_that_is_not_known(void **state)
 	(void)state;
 	p->duration_s = 10;
 	update_one(view, 10, p);
-	assert_true(shows(view, " 97.7 KiB ")); /* per second: 1,000,000 bytes in ten */
+	assert_true(shows(view, " 97.7 KiB ")); /* 1,000,000 bytes in 10 s */
 	p = process(1, "one", "holder", 1000);
 	p->duration_s = 10;
 	p->windows.n = 3;

@@ -49,13 +49,14 @@ static void test_makers(void **state)
 	assert_int_equal(why_makers__new(p, &makers), 0);
 	profile__free(p);
 	assert_string_equal(why_makers__find(makers, 0x1000, 4104), "table_grow");
-	/* the block is smaller or much larger than what was allocated there: it is another block */
+	/* the block is smaller or much larger than the sampled block at its address: it is another
+	 * block */
 	assert_null(why_makers__find(makers, 0x1000, 4095));
 	assert_null(why_makers__find(makers, 0x1000, 8192));
 	assert_null(why_makers__find(makers, 0x1008, 4096));
 	assert_null(why_makers__find(makers, 0xfff, 4096));
 	assert_null(why_makers__find(makers, 0x4000, 1));
-	/* two samples at one address: which of them lives is not known */
+	/* with two samples at one address, it is not known which one lives */
 	assert_string_equal(why_makers__find(makers, 0x2000, 104), "put");
 	assert_null(why_makers__find(makers, 0x3000, 104));
 	assert_string_equal(why_makers__find(makers, 0x3000, 56), "table_grow");

@@ -51,7 +51,7 @@ static void test_lost(void **state)
 	struct why_report report;
 
 	(void)state;
-	why.sums.lost_beyond = 5; /* the list is full, and the blocks on it were judged */
+	why.sums.lost_beyond = 5; /* 5 more blocks found no room on the list */
 	assert_int_equal(why_report__make(getpid(), &why, true, NULL, &report), 0);
 	assert_string_equal(report.doubt, "");
 	assert_int_equal(report.lost_blocks, 7);

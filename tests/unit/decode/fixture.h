@@ -46,7 +46,7 @@ static inline void assert_refused_bytes(const void *bytes, size_t len, const cha
 	assert_refused_within(&decode_limits, bytes, len, text);
 }
 
-/* The limits with one of them lowered. */
+/* The default limits, but with another value of one limit. */
 #define LIMITS(member, value)                                                                      \
 	({                                                                                         \
 		struct decode_limits limits_ = decode_limits;                                      \
@@ -54,7 +54,7 @@ static inline void assert_refused_bytes(const void *bytes, size_t len, const cha
 		limits_;                                                                           \
 	})
 
-/* Asserts that the bytes are read if this limit is n, and refused if it is n - 1. */
+/* Asserts that the bytes are read with the limit `member` at n, and refused at n - 1. */
 #define assert_limit(member, n, bytes, len, why)                                                   \
 	do {                                                                                       \
 		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n)-1);   \

@@ -45,7 +45,7 @@
 	"\x2a\x06\x08\x64\x10\x06\x20\x07"     /* function 100: main.f */                          \
 	"\x2a\x05\x08\xc8\x01\x10\x0a"	       /* function 200: main.g */
 
-/* With TYPES before it, a valid profile. Samples may be added. */
+/* TYPES followed by these bytes is a valid profile. Samples may be added at its end. */
 #define GOOD TABLES PERIOD STRINGS
 
 #endif

@@ -268,7 +268,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	/* no windowed run has figures of `life`, but a file may be windowed and have them */
+	/* a windowed run has no figures of `life`, but a file may have both */
 	p->life.heights_known = true;
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
@@ -369,7 +369,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		assert_near(q->survival_age_s[i], p->survival_age_s[i], 1e-5);
 }
 
-/* The file does not round these figures. It rounds figures in labels. */
+/* The file stores these figures exactly. (It rounds figures in labels.) */
 static void assert_same_life(const struct site_life *a, const struct site_life *b)
 {
 	assert_true(a->low_objects == b->low_objects && a->low_bytes == b->low_bytes);
@@ -473,7 +473,7 @@ static void assert_same_locations(const struct profile *p, const struct profile 
 	}
 }
 
-/* The file does not round transfers. */
+/* The file stores transfers exactly. */
 static void assert_same_transfers(const struct profile *p, const struct profile *q)
 {
 	assert_int_equal(p->n_transfers, q->n_transfers);
@@ -547,7 +547,7 @@ static void all_of_our_own_comes_back(void **state)
 	assert_same_why(profile, again);
 	assert_same_probes(profile, again);
 	assert_string_equal(again->not_traced, profile->not_traced);
-	assert_int_equal(again->n_mappings, 2); /* no stack goes through the third */
+	assert_int_equal(again->n_mappings, 2); /* no stack goes through the third mapping */
 	assert_int_equal(again->lost.n, 1);
 	assert_int_equal(profile__lost_count(again, "live_full"), 17);
 	assert_int_equal(again->run->lost.n, 1);
@@ -629,9 +629,9 @@ static void own_fields_may_be_hostile(void **state)
 	OWN(RESIDENT "\x0d\x5a\x0b\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	    "more in the resident set than any machine has");
 	OWN(RESIDENT "\x04\x62\x02\x08\x01", NULL);		    /* a census of one byte */
-	OWN(RESIDENT "\x08\x62\x02\x08\x01\x62\x02\x08\x01", NULL); /* two of them */
+	OWN(RESIDENT "\x08\x62\x02\x08\x01\x62\x02\x08\x01", NULL); /* two censuses */
 	OWN(RESIDENT "\x04\x62\x02\x10\x01",
-	    "a census of the resident set that does not add up"); /* live, but no page */
+	    "a census of the resident set that does not add up"); /* live bytes without any page */
 	OWN(RESIDENT "\x0d\x62\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	    "a census of the resident set that does not add up");
 	OWN(RESIDENT "\x02\x60\x01", "a number instead of a message");
@@ -906,7 +906,7 @@ static void damage_does_no_harm(void **state)
 	/* two files, one after the other, are read as one message */
 	bytes = realloc(bytes, 2 * len);
 	memcpy(bytes + len, bytes, len);
-	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* it has each id twice */
+	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* the file has each id twice */
 	free(plain);
 	free(bytes);
 	profile__free(profile);

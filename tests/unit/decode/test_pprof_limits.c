@@ -47,7 +47,7 @@ static struct text with_long_string(size_t len)
 	memset(name, 'n', len);
 	text_write(&text, TYPES STRINGS, sizeof(TYPES STRINGS) - 1);
 	text_write(&text, head, sizeof(head));
-	text_write(&text, name, len); /* this is string number 13 */
+	text_write(&text, name, len); /* the name is string number 13 */
 	free(name);
 	return text;
 }
@@ -159,7 +159,7 @@ static void numbers_of_items_are_bounded(void **state)
 	text_write(&text, "\x32\x03tid", 5); /* string number 13 */
 	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
-	/* now all samples are of thread 1, and each sample is a share of a thread in a stack */
+	/* Now all samples are of thread 1. Each sample adds a share of a thread in a stack. */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
 	snprintf(error, sizeof(error),
@@ -285,8 +285,8 @@ static void what_cannot_be_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* In a file that pprof has merged, the comments of all files follow one another. Bytes of one kind
- * add up, as the samples' bytes do. */
+/* pprof merges files by putting the comments of all files one after another. Bytes of one kind are
+ * added up, as the samples' bytes are. */
 static void merged_kinds_add_up(void **state)
 {
 	struct profile *profile =

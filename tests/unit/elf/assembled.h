@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ELF files that a test assembles from a text of its own, in a directory of its own. To be included
- * after <cmocka.h>. */
+/* ELF files that gcc assembles from a text of the test, in the test's directory. Include after
+ * <cmocka.h>. */
 #ifndef MEMTRACE_TESTS_ASSEMBLED_H
 #define MEMTRACE_TESTS_ASSEMBLED_H
 
@@ -50,7 +50,7 @@ static struct elf_image *assemble(const char *common, const char *options)
 	return image;
 }
 
-/* The address of a function; it must be there. */
+/* The address of a function. The test fails if the file has no such function. */
 static uint64_t symbol(const struct elf_image *image, const char *name)
 {
 	struct elf_symbol symbol;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks that a probe site is sound, without the code under test. Include after cmocka.h. */
+/* Checks, without the code under test, that a probe at a site does no harm. Include after
+ * cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_CHECKER_H
 #define MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_CHECKER_H
 
@@ -14,7 +15,7 @@ struct checked {
 	size_t len; /* 0: unknown to the checker */
 	bool branches;
 	int64_t target;	  /* relative to the instruction's first byte */
-	bool harmless;	  /* a probe may be behind it, if no argument is lost */
+	bool harmless;	  /* a probe may follow it, if the probe still finds all arguments */
 	uint32_t written; /* mask of general registers */
 };
 
@@ -265,7 +266,7 @@ static inline struct checked check_instruction(const uint8_t *code, size_t max)
 }
 
 /* holders: the registers that hold an argument before the instruction. Returns the registers that
- * hold it afterwards. */
+ * hold this argument afterwards. */
 static inline uint32_t follow(uint32_t holders, const uint8_t *code, const struct checked *insn)
 {
 	unsigned int reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1;
@@ -326,8 +327,8 @@ static inline void assert_sound(const uint8_t *code, size_t size, const struct p
 			    (b == 0x41 && (code[pos + 1] & 0xf8) == 0x50) ||
 			    (b == 0x0f && (code[pos + 1] & 0xf0) == 0x80));
 	}
-	/* No branch leads between the entry and the end of the probed instruction. The check ends
-	 * at an instruction that the checker does not know. */
+	/* No branch may lead to a place behind the entry and before the end of the probed
+	 * instruction. The check ends at an instruction that the checker does not know. */
 	for (pos = 0; pos < size; pos += insn.len) {
 		insn = check_instruction(code + pos, size - pos);
 		if (!insn.len)

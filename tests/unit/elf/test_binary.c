@@ -124,8 +124,8 @@ static void test_known_once(void **state)
 	binaries__free(NULL);
 }
 
-/* Copies of a library, as in many containers, are one binary. A file with the same build-id, but
- * other content, is another binary. */
+/* Copies of a library, as in many containers, count as one binary. A file with the same build-id
+ * and other content is another binary. */
 static void test_copies(void **state)
 {
 	struct binaries *binaries;
@@ -182,7 +182,8 @@ static void test_copies_are_files(void **state)
 	binaries__free(binaries);
 }
 
-/* Adds a sparse file of 1 GiB in memory. It begins as a.so does. No two such files end alike. */
+/* Adds a sparse file of 1 GiB in memory. All these files begin like a.so, but each ends
+ * differently. */
 static void add_liar(struct binaries *binaries, int i)
 {
 	struct file_id id = {1, 3, (uint64_t)i + 1};
@@ -340,8 +341,8 @@ static bool forget(void *ctx, size_t index)
 	return !n_refusals || !n_refusals--;
 }
 
-/* A storm of new files does not make the arrays longer. An index is not reused before all who keep
- * data by it have forgotten the data. */
+/* Many new files in a short time do not make the arrays longer. An index is reused only after all
+ * code that stores data under the index has dropped the data. */
 static void test_indexes_are_reused(void **state)
 {
 	struct binaries *binaries;
@@ -357,7 +358,7 @@ static void test_indexes_are_reused(void **state)
 	for (int i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "cp stays.so %d.so", i);
 		run(name);
-		snprintf(name, sizeof(name), "printf %d >>%d.so", i, i); /* another content */
+		snprintf(name, sizeof(name), "printf %d >>%d.so", i, i); /* changes the content */
 		run(name);
 		snprintf(name, sizeof(name), "%d.so", i);
 		assert_int_equal(add(binaries, name, &id)->index, 1);

@@ -207,7 +207,7 @@ static void test_signal_frames(void **state)
 	put_fde(&draft, 0x30, 0x10, BYTES(UCONTEXT(160 - 128, 176 - 128)));
 	put_fde(&draft, 0x40, 0x10, BYTES(USUAL));
 	put_fde(&draft, 0x50, 0x10, BYTES(USUAL, DW_CFA_undefined, 16));
-	/* the first program again, under a CIE without 'S' */
+	/* the program of the first FDE again, with a CIE without 'S' */
 	put_usual_cie(&draft);
 	put_fde(&draft, 0x60, 0x10, BYTES(UCONTEXT(160 - 128, 168 - 128)));
 	assert_int_equal(build_draft(&draft, 0, &table, true), 0);

@@ -153,7 +153,8 @@ static void test_places(void **state)
 	for (size_t i = 0; i < n; i++)
 		shell_run(dir, "mkdir -p $(dirname root/%s); cp id.debug root/%s", places[i],
 			  places[i]);
-	for (size_t i = 0; i < n; i++) { /* the first of the remaining places is used */
+	/* of the places that still have a file, the first is used */
+	for (size_t i = 0; i < n; i++) {
 		assert_found(places[i]);
 		shell_run(dir, "rm root/%s", places[i]);
 	}
@@ -365,10 +366,10 @@ static void test_no_files(void **state)
 			shell_run(dir, "%s", command);
 		}
 		assert_found(NULL);
-		assert_null(look("/", "id", path, &err)); /* here /dev/zero exists */
+		assert_null(look("/", "id", path, &err)); /* "/" has /dev/zero */
 		assert_int_equal(err, -ENOENT);
 		shell_run(dir, "mkdir -p root/usr/bin/.debug; cp id.debug root/usr/bin/.debug");
-		assert_found("usr/bin/.debug/id.debug"); /* and the search goes on */
+		assert_found("usr/bin/.debug/id.debug"); /* the search goes on in the next place */
 	}
 
 	new_root("id");

@@ -179,7 +179,8 @@ static const char source[] =
 	"mov (%r13), %rcx; mov %rcx, 8(%rdx); test %rcx, %rcx; HERE(twice) je 2f; 2: call other\n"
 	"mov (%rbp,%rax,8), %rdx; mov 8(%rdx), %r13; mov (%r13), %rcx; mov %rcx, 8(%rdx)\n"
 	"test %rcx, %rcx; HERE(second) je 3f; 3: ret; END\n"
-	/* no register holds the block any more when the proof is complete */
+	/* after the instructions that prove which register holds the block, no register holds it
+	 * any more */
 	"FUNCTION(early) LOAD mov (%r9,%rax,8), %rax; mov 8(%rax), %rdi; addl $1, (%rax)\n"
 	"mov %rdi, (%rsp); HERE(early) mov (%rdi), %rdi; 1: mov %rdi, 8(%rax); ret\n"
 	"#ifdef EARLY_SIDE_WAY\n jmp 1b\n#endif\n END\n"

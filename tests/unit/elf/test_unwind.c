@@ -229,7 +229,8 @@ static void test_layout(void **state)
 	put_usual_cie(&draft);
 	put_fde(&draft, 0x40, 0x10, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_fde(&draft, 0x10, 0x10, BYTES(ADVANCE(8), DW_CFA_def_cfa_offset, 16));
-	put_fde(&draft, 0x20, 0x10, BYTES(DW_CFA_def_cfa_offset, 16)); /* the same rule goes on */
+	/* has the same rule as the end of the function before */
+	put_fde(&draft, 0x20, 0x10, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_fde(&draft, 0x38, 0x08, NULL, 0);
 	put_number(&draft, 0, 4); /* a terminator in the middle */
 	put_fde(&draft, 0x60, 0x10, NULL, 0);

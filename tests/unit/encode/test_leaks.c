@@ -24,8 +24,8 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_leaks(profile, &options, sink);
 }
 
-/* Sets the growth in KiB per second, and the shares of blocks that are held at an age of 2 s
- * (young), 8 s (old) and 4 s (their mean). */
+/* Sets the growth in KiB per second, and shares of blocks that are held at three ages. These are 2
+ * s (young), 8 s (old), and 4 s, whose share is the mean of the two. */
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
@@ -92,8 +92,8 @@ static void stacks_are_ranked_by_evidence(void **state)
 	grow(profile, STACK(profile, 1, 1 << 20, 12, "malloc", "cache", "main"), 200, 50, 0.6, 0.1);
 	forget = STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "request", "main");
 	grow(profile, forget, 100, 20, 0.98, 0.97);
-	profile->sites[forget].older[0] = 0.5;	/* share older than 2 s */
-	profile->sites[forget].older[1] = 0.01; /* share older than 4 s */
+	profile->sites[forget].older[0] = 0.5;	/* share of live memory older than 2 s */
+	profile->sites[forget].older[1] = 0.01; /* share of live memory older than 4 s */
 	grow(profile, STACK(profile, 1, 1 << 20, 3, "malloc", "unknown_age", "main"), 50, 10, NAN,
 	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 0, 0);
@@ -119,9 +119,10 @@ static void stacks_are_ranked_by_evidence(void **state)
 		   "\"frames\":[\"malloc\",\"forget\",\"request\",\"main\"]}");
 	assert_has(json.bytes, "{\"surely_grows\":false,\"growth_bytes_per_s\":10240.000,"
 			       "\"growth_low\":-10240.000,");
+	/* after two seconds, all of them were freed */
 	assert_has(json.bytes,
-		   "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all */
-	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* "shrinks" is missing */
+		   "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,");
+	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* without the stack "shrinks" */
 	free(json.bytes);
 	assert_reports_failures(encode_leaks_json, profile);
 	profile__free(profile);
@@ -221,8 +222,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_has(text,
 		   "60.0 s continuous: no stack surely grows, nothing is seen to leak\n1. perhaps");
 	/* The error of 20 KiB/s must become smaller than the growth of 10 KiB/s. For that, a run
-	 * must be (20 / 10)^2 = 4 times as long. The text says 6 times, half as much again, to be
-	 * sure. */
+	 * must be (20 / 10)^2 = 4 times as long. The text says 6 times, half as much again, as a
+	 * reserve. */
 	assert_has(text, "may grow, by 10.0 KiB/s (95 %: up to 30.0 KiB), 100 % of what all "
 			 "growing stacks grow by");
 	assert_has(text, "this may be chance; a run about 6 times as long, or");
@@ -320,9 +321,9 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* There are 98 samples, most from one second of thirty. Judged by these samples alone, each stack
- * that grows by 74 KiB/s would be found. But no stack explains 926 KiB/s of the process's growth.
- * So a stack may grow by more than 74 KiB/s without being found. */
+/* There are 98 samples, most of them from one second of thirty. From these samples alone it would
+ * follow that every stack that grows by 74 KiB/s is found. But 926 KiB/s of the process's growth
+ * are explained by no stack. So a stack may grow by more than 74 KiB/s and not be found. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -398,7 +399,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Windows show blocks that stay. The output says what windows cannot know. */
+/* Windows show that blocks stay. The output says what windows cannot show. */
 static void what_windows_cannot_tell_is_said(void **state)
 {
 	static const char which[] = "windows do not tell which of these stacks grow";
@@ -433,7 +434,7 @@ static void what_windows_cannot_tell_is_said(void **state)
 	free(json.bytes);
 	profile->growth.blocks_low = optional__of(3);
 	text = leaks(profile);
-	/* here the sentence would contradict the text of stack 1 */
+	/* the sentence would contradict the text of stack 1 */
 	assert_null(strstr(text, which));
 	free(text);
 	profile->sites[cache].replaces = false;

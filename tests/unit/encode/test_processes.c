@@ -202,8 +202,8 @@ static void peaks_are_told(void **state)
 	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
 	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
 	assert_has(text, "\n  1  cc1      1.0 KiB  1.0 - 1.0 KiB   4.0 MiB                 ");
-	/* The process may have grown by its live bytes. Or new blocks have only replaced blocks
-	 * that were freed unseen. So the growth is printed as a bound. */
+	/* Either the process has grown by its live bytes, or new blocks have only replaced blocks
+	 * that were freed unseen. So the growth is printed as an upper bound. */
 	assert_has(text, "\n  3  cc1      1.0 KiB  1.0 - 1.0 KiB         -                 <= ");
 	assert_true(strstr(text, "\n  2  ") < strstr(text, "\n  1  "));
 	free(text);

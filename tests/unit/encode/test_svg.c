@@ -606,7 +606,8 @@ static void a_diff_without_intervals_is_grey(void **state)
 	profile->sites[0].live = (struct estimate){.bytes = 1003};
 	profile->mode = MODE_UNKNOWN;
 	for (int i = 0; i < 2; i++) {
-		/* it is enough that one of the two profiles is from a collapsed file */
+		/* the result is the same if only one of the two profiles is from a collapsed
+		 * file */
 		svg = i ? flame_graph(base, profile) : flame_graph(profile, base);
 		text = contents(svg);
 		assert_says(text, i ? "\nchange -3 B, with unknown error\n"

@@ -519,7 +519,8 @@ static void leaks_are_sorted_by_growth(void **state)
 	(void)state;
 	STACK(profile, 1, 1024, 1230, "malloc", "cached", "main");
 	STACK(profile, 1, 1024, 60, "malloc", "leaks", "main");
-	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main"); /* printed in the same row */
+	/* printed in the row of the stack before */
+	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main");
 	STACK(profile, 1, 5120, 1, "malloc", "set_up", "main");
 	grow(profile, 0, 1024, -4096, 6144);
 	grow(profile, 1, 100 * 1024, 60 * 1024, 140 * 1024);
@@ -646,7 +647,7 @@ static void windows_are_told(void **state)
 		   "10.0 s windowed (20 windows of 25 ms, 1.2 s continuous), 20,000 samples of "
 		   "the 1,000,000 allocations in them\n"
 		   "live heap, from windows: 10.0 KiB ");
-	assert_has(text, ", estimated"); /* though the interval is 1 */
+	assert_has(text, ", estimated"); /* windows estimate, even at an interval of 1 */
 	assert_null(strstr(text, "\nonly "));
 	free(text);
 	profile->windows.n = 5;
@@ -654,7 +655,7 @@ static void windows_are_told(void **state)
 	assert_has(text,
 		   "\nonly 5 windows: the figures are rough; a longer run has more windows\n");
 	free(text);
-	profile->windows.continuous_s = 8; /* continuous tracing outweighs the windows */
+	profile->windows.continuous_s = 8; /* most of the run was traced continuously */
 	text = table_of(profile, (struct table_options){.width = 100});
 	assert_null(strstr(text, "\nonly "));
 	free(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a made-up process: its mappings, whose bytes are memory of the test. */
+/* The memory of a made-up process. The bytes of its mappings are memory of the test. */
 #ifndef TEST_HEAP_FAKE_H
 #define TEST_HEAP_FAKE_H
 
@@ -29,7 +29,7 @@ struct fake {
 	char text[FAKE_MAX * 128];
 	struct maps maps;
 	uint64_t reads;
-	/* called before each read, so that memory can change under the reader; NULL: nothing */
+	/* called before each read, so that a test can change memory during the search; or NULL */
 	void (*before_read)(struct fake *fake, uint64_t addr);
 };
 
@@ -103,7 +103,8 @@ static inline long fake__read(void *ctx, uint64_t addr, void *to, size_t len)
 			break;
 		off = addr + done - fake->parts[i].start;
 		part = 4096 - off % 4096;
-		/* a read of any other page would fault it in */
+		/* memtrace must read resident pages only, because a read would fault other pages
+		 * in */
 		assert_int_equal(fake->parts[i].state[off / 4096], 1);
 		if (part > len - done)
 			part = len - done;

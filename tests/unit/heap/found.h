@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The blocks that the readers of allocators find in a process that is laid out by hand. */
+/* What the readers of allocators find in a process whose memory the test writes byte by byte. */
 #ifndef TESTS_UNIT_HEAP_FOUND_H
 #define TESTS_UNIT_HEAP_FOUND_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A made-up process: data of a program, a heap like glibc's with blocks of one size, and memory
- * without an owner. */
+/* A made-up process. It has data of a program, a heap like glibc's with blocks of one size, and
+ * memory of no allocator. */
 #ifndef TEST_HEAP_MADE_HEAP_H
 #define TEST_HEAP_MADE_HEAP_H
 
@@ -57,7 +57,8 @@ static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 		span__add_block(span, BLOCK(i), i < n);
 }
 
-/* Ends the setup. The process has one thread, whose stack pointer is sp (0: the thread runs). */
+/* Ends the setup. The process gets one thread with this stack pointer (0: the thread runs, so its
+ * stack pointer is not known). */
 static inline void made_heap__finish(struct made_heap *h, uint64_t sp)
 {
 	const struct root_range own = {HEAP, HEAP + HEAP_BYTES};

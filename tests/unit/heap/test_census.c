@@ -60,8 +60,8 @@ static void test_pages(void **state)
 	fake__free(&fake, view.image);
 }
 
-/* The heap of test_pages(). The census is asked for two ranges: pages 0 and 1, and pages 3 to 5
- * with the memory behind the heap. Page 2, and pages 6 and 7, are in no range. */
+/* The heap of test_pages(). The census is for two ranges. One has pages 0 and 1. The other has
+ * pages 3 to 5 and memory behind the heap. Pages 2, 6 and 7 are in no range. */
 static void test_slack(void **state)
 {
 	const struct span model = {.kind = SPAN_WALKED, .start = BASE, .end = BASE + 8 * PAGE};

@@ -15,8 +15,8 @@
 #include "heap/census.h"
 
 static struct {
-	size_t bytes; /* the child writes so many bytes */
-	bool hangs;   /* then it neither writes nor ends */
+	size_t bytes; /* number of bytes that the child writes */
+	bool hangs;   /* after them, the child neither writes nor ends */
 	int pipe[2];
 	struct stream *stream;
 } fake;

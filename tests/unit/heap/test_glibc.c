@@ -154,8 +154,8 @@ static void test_main_arena(void **state)
 	end();
 }
 
-/* A heap without struct malloc_par, as in static programs. Before the heap lies memory that
- * somebody else took by sbrk(). */
+/* A heap without struct malloc_par, as in static programs. Before the heap lies memory that the
+ * program itself took by sbrk(). */
 static void test_foreign_sbrk(void **state)
 {
 	static const long sizes[] = {32, 48, 32, 32, 64, 96, 112, 32, 32, 640, 0};
@@ -279,7 +279,7 @@ static void change_head(struct fake *f, uint64_t addr)
 	second = !second;
 }
 
-/* Chunks that come and go are at the head of a fast bin. The chunks behind them are free. */
+/* At the head of a fast bin, chunks come and go. The chunks behind them stay free. */
 static void test_fast_bin_that_changes(void **state)
 {
 	static const long sizes[] = {0x290, 48, 48, 48, 48, 48, 0};
@@ -452,7 +452,8 @@ static void test_mmapped(void **state)
 	put_params(3, 0x21000 + 0x10000 + 0x5000);
 	put_top(MAIN, put_chunks(BRK, 0, sizes), BRK + 0x2000);
 	fake__put(&fake, MMAPS + 0x3000 + 8, 0x21000 | 2);
-	fake__put(&fake, MMAPS + 0x6000 + 8, 0x1000 | 2); /* within the block: the program's data */
+	/* the program's data in the block before, not a header */
+	fake__put(&fake, MMAPS + 0x6000 + 8, 0x1000 | 2);
 	/* memalign(0x8000): the mapping begins with the chunk that malloc() made first */
 	fake__put(&fake, MMAPS + 0x24000 + 8, 0x10000 | 2);
 	fake__put(&fake, MMAPS + 0x28000 - 16, 0x4000 - 16);

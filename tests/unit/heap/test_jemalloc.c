@@ -343,7 +343,7 @@ static void test_no_unused_record(void **state)
 			   i == 2   ? 0
 			   : i == 3 ? HEAP + 0x2040
 				    : HEAP + 0x2000);
-		if (i == 4) /* no size */
+		if (i == 4) /* the record has no size */
 			fake__put(&fake, at + 16, 2);
 		if (i == 5) /* the links */
 			fake__put(&fake, at + 40, 17);
@@ -354,7 +354,7 @@ static void test_no_unused_record(void **state)
 		assert_int_equal(found.records[0].end, EDATA + 128);
 		end();
 	}
-	/* the next page is not resident */
+	/* the page behind the last record is not resident */
 	put_two();
 	for (uint64_t at = EDATA; at < EDATA + 0x2000; at += 128)
 		if (at != EDATA && at != EDATA + 6 * 128)
@@ -430,7 +430,7 @@ static void test_no_bins(void **state)
 			fake__put(&fake, bin(100) + 8, 1);
 		if (i == 6)
 			fake__put(&fake, bin(100) + 16, HEAP);
-		if (i == 7) /* only a part is resident */
+		if (i == 7) /* only a part of the array is resident */
 			fake__set_page(&fake, bin(100), 0);
 		find();
 		assert_int_equal(found.n_records, 2);

@@ -4,8 +4,8 @@
 
 #include "made_heap.h"
 
-/* More values come than there is room for. A first scan follows no values, so it counts no pointer
- * as left out. A later scan counts only pointers that it would have followed. */
+/* More values come than there is room for. The first scan follows no values, so it counts no value
+ * as left out. A later scan counts only values that it would have followed. */
 static void test_more_values_than_there_is_room_for(void **state)
 {
 	const uint64_t none = 0;

@@ -30,7 +30,8 @@ static void test_lost_in_all_scans(void **state)
 	assert_int_equal(first.list[2].addr, BLOCK(3));
 	assert_int_equal(first.list[2].size, BLOCK_SIZE);
 
-	/* block 2 is lost now, too, but was not lost before; block 0 had another size */
+	/* Now block 2 is lost, too, but it was not in the first list. Block 0 had another size in
+	 * the first list. */
 	fake__put(&heap.fake, DATA, 0);
 	first.list[0].size++;
 	look(&reach, &first, 100, &second);
@@ -40,7 +41,7 @@ static void test_lost_in_all_scans(void **state)
 	assert_int_equal(second.list[1].addr, BLOCK(3));
 	free(second.list);
 
-	/* somebody has written to block 3 */
+	/* block 3 has been written to */
 	fake__put(&heap.fake, BLOCK(3) + 16, 1);
 	image__forget(heap.image);
 	look(&reach, &first, 100, &second);

@@ -16,7 +16,7 @@ static int path_to(uint32_t number, uint64_t hops, struct path *path)
 	return err;
 }
 
-/* All blocks have one size, so all of them are one step of the path. */
+/* All blocks have one size, so the path shows them as one step. */
 static void test_a_list(void **state)
 {
 	struct path path;
@@ -49,7 +49,7 @@ static void test_a_list(void **state)
 	made_heap__free(&heap);
 }
 
-/* The sizes of blocks alternate, so each block is a step of its own. */
+/* Blocks of two sizes follow each other in turn, so each block is a step of its own. */
 static void test_a_long_path_loses_its_middle(void **state)
 {
 	enum { N = 40 };

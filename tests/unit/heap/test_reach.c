@@ -63,8 +63,8 @@ static void test_what_counts_as_a_pointer(void **state)
 	fake__put(&heap.fake, DATA + 16, BLOCK(2) | 7);		/* a tag in the low bits */
 	fake__put(&heap.fake, DATA + 24, ~BLOCK(3));		/* hidden */
 	fake__put(&heap.fake, DATA + 33, BLOCK(4));		/* not aligned */
-	fake__put(&heap.fake, DATA + 48, BLOCK(25));		/* free memory, */
-	fake__put(&heap.fake, BLOCK(25), BLOCK(5));		/* which leads nowhere */
+	fake__put(&heap.fake, DATA + 48, BLOCK(25));		/* a pointer to free memory */
+	fake__put(&heap.fake, BLOCK(25), BLOCK(5));		/* is not followed further */
 	fake__put(&heap.fake, SP - 128, BLOCK(6));		/* in the red zone */
 	fake__put(&heap.fake, SP - 136, BLOCK(7));		/* below the red zone */
 	made_heap__finish(&heap, SP);
@@ -260,19 +260,19 @@ static void test_blocks_younger_than_the_list(void **state)
 	(void)state;
 	made_heap__begin(&heap, 20);
 	fake__put(&heap.fake, DATA + 8, BLOCK(25));	  /* a new head */
-	fake__put(&heap.fake, BLOCK(25), BLOCK(26) + 8);  /* which points to another late block */
-	fake__put(&heap.fake, BLOCK(26) + 8, BLOCK(2));	  /* which points to the list */
-	fake__put(&heap.fake, BLOCK(26) + 16, BLOCK(25)); /* and back to the head */
+	fake__put(&heap.fake, BLOCK(25), BLOCK(26) + 8);  /* points to another late block */
+	fake__put(&heap.fake, BLOCK(26) + 8, BLOCK(2));	  /* points to the list */
+	fake__put(&heap.fake, BLOCK(26) + 16, BLOCK(25)); /* points back to the head */
 	fake__put(&heap.fake, BLOCK(2), BLOCK(3));	  /* a known block */
-	fake__put(&heap.fake, DATA, BLOCK(4));		  /* this head is in a block */
+	fake__put(&heap.fake, DATA, BLOCK(4));		  /* another head, in a block */
 	fake__put(&heap.fake, BLOCK(4) + 8, grown + 4096 - 16);
 	fake__put(&heap.fake, DATA + 24, BLOCK(30)); /* freed before the previous scan */
 	fake__put(&heap.fake, BLOCK(30), BLOCK(7));
 	fake__put(&heap.fake, DATA + 32, BLOCK(31)); /* has no pointer */
 	fake__put(&heap.fake, BLOCK(8), BLOCK(32));  /* lost, so its pointers do not count */
 	fake__put(&heap.fake, BLOCK(32), BLOCK(9));
-	fake__put(&heap.fake, DATA + 40, BLOCK(18) + BLOCK_SIZE); /* just after a block: this is */
-	fake__put(&heap.fake, BLOCK(19), BLOCK(10));		  /* no pointer to the next one */
+	fake__put(&heap.fake, DATA + 40, BLOCK(18) + BLOCK_SIZE); /* points just behind block 18, */
+	fake__put(&heap.fake, BLOCK(19), BLOCK(10));		  /* so it does not hold block 19 */
 	fake__put(&heap.fake, DATA + 48, 0x40ULL << 32);	  /* far from all known memory */
 	made_heap__finish(&heap, SP);
 	fake__add(&heap.fake, grown, 0x2000, FAKE_ANON);

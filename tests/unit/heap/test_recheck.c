@@ -78,8 +78,8 @@ static void test_pointers_from_candidates_do_not_count(void **state)
 	end();
 }
 
-/* A pointer in a root, in a block in use, or in a register takes a candidate off the list. Then all
- * candidates that can be reached from this one are taken off, too. */
+/* A candidate is taken off the list if a root, a block in use or a register points to it. Then all
+ * candidates that can be reached from it are taken off, too. */
 static void test_pointers_to_candidates(void **state)
 {
 	struct root_value value = {.value = BLOCK(8) + 1, .tid = 7};
@@ -121,7 +121,7 @@ static void test_changed_blocks(void **state)
 	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
 	fake__put(&heap.fake, BLOCK(6), BLOCK(7));
 	take_before();
-	fake__put(&heap.fake, BLOCK(4) + 8, 1); /* it still points to block 5 */
+	fake__put(&heap.fake, BLOCK(4) + 8, 1); /* block 4 still points to block 5 */
 	before.list[4].size -= 16;
 	image__forget(heap.image);
 	look(NULL);
@@ -193,7 +193,8 @@ static void test_links_of_glibc(void **state)
 	fake__put(&heap.fake, BLOCK(0), BLOCK(2) - 16); /* links: the last words of 1, 3 and 5 */
 	fake__put(&heap.fake, BLOCK(LARGE) + 24, BLOCK(4) - 16);
 	fake__put(&heap.fake, BLOCK(0) + 16, BLOCK(6) - 16);
-	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(12) - 24); /* last word but one: 11 is held */
+	/* not to the last word, so it holds 11 */
+	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(12) - 24);
 	look(&none);
 	assert_false(is_left(11));
 	assert_int_equal(found.lost.n, 7);
@@ -304,7 +305,7 @@ static void test_a_block_that_is_full_of_pointers(void **state)
 	assert_int_equal(found.lost.n, TABLE + 1);
 	assert_int_equal(found.edges.n, 1);
 
-	for (uint64_t i = WORDS / 2; i < WORDS - 1; i++) /* not in the part that is hashed */
+	for (uint64_t i = WORDS / 2; i < WORDS - 1; i++) /* behind the part that is hashed */
 		fake__put(&heap.fake, BLOCK(TABLE) + i * 8, BLOCK(i % TABLE));
 	image__forget(heap.image);
 	look(NULL);

@@ -188,7 +188,7 @@ static void test_large_heap(void **state)
 	for (uint64_t i = 0; i + 1 < n; i++)
 		point(WORD(i, 0), BLOCK(i + 1) + 3);
 	find_with((struct referrers_options){.exact = 5000});
-	assert_int_equal(referrers.every, 4); /* of 16383 blocks, no more than 5000 */
+	assert_int_equal(referrers.every, 4); /* one page in four: at most 5000 of 16383 blocks */
 	for (uint64_t i = 1; i < n; i++) {
 		assert_true(weight(i) == 0 || weight(i) == 4);
 		if (weight(i))

@@ -70,7 +70,7 @@ static void test_scans_that_lose_their_way(void **state)
 	struct rounds rounds = rounds__begin(3);
 
 	(void)state;
-	assert_false(rounds__add(&rounds, 0, 0, false)); /* no proof that nothing is lost */
+	assert_false(rounds__add(&rounds, 0, 0, false)); /* "nothing is lost" is not proved */
 	assert_true(rounds__add(&rounds, 0, 0, true));
 
 	rounds = rounds__begin(3);
@@ -82,7 +82,8 @@ static void test_scans_that_lose_their_way(void **state)
 	assert_int_equal(rounds__unsettled(&rounds), 0);
 }
 
-/* One scan that takes nothing off proves little: pointers may have moved meanwhile, too. */
+/* One scan that takes nothing off the list proves little, because pointers may have moved during
+ * this scan, too. */
 static void test_time_is_up_after_one_calm_scan(void **state)
 {
 	struct rounds rounds = rounds__begin(3);

@@ -27,7 +27,7 @@ struct answer {
 	uint64_t beyond, unread_bytes;
 	int stopped;
 	int end; /* what scan__end() returns */
-	/* Makes the answer a lie before the child writes it. NULL: no lie. */
+	/* Falsifies the answer before the child writes it. NULL: the answer is right. */
 	void (*lie)(struct why_sums *sums, struct lost_block *lost);
 };
 
@@ -280,8 +280,8 @@ static void lie_of_content(struct why_sums *sums, struct lost_block *lost)
 	lost[1].content++;
 }
 
-/* If this lie were accepted, more of the blocks that the user asked for would be lost at the end
- * than the verdicts say. */
+/* With this false answer, more of the asked blocks would be on the final list than the verdicts
+ * call lost. */
 static void lie_of_choice(struct why_sums *sums, struct lost_block *lost)
 {
 	(void)sums;

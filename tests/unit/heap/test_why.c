@@ -65,7 +65,7 @@ static void run(const struct why_choice *choice, const struct lost *before, bool
 	fclose(out);
 	if (!last || recheck)
 		return;
-	for (uint64_t i = 0; i < answer.counts.lost; i++) /* why.c checks that this is so */
+	for (uint64_t i = 0; i < answer.counts.lost; i++) /* why.c checks the same in each answer */
 		n_asked += answer.lost[i].asked;
 	assert_int_equal(n_asked, answer.sums.chosen[WHY_LOST]);
 }
@@ -197,7 +197,7 @@ static void test_by_size(void **state)
 	scan(&large, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen_size, 0);
 	assert_int_equal(answer.counts.paths, 0);
-	/* asks for blocks by their first word, which is the address of the next block */
+	/* asks for all blocks with a certain first word, here the address of the next block */
 	scan(&class, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
 	assert_int_equal(answer.paths[0].addr, BLOCK(9));

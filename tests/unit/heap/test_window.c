@@ -13,7 +13,7 @@ static void unmap_second_page(struct fake *f, uint64_t addr)
 {
 	if (addr > BASE + 4096 || f->parts[0].len == 4096)
 		return;
-	f->parts[0].len = 4096; /* the fake's reads end here */
+	f->parts[0].len = 4096; /* so the fake's reads end here */
 }
 
 static void assert_next(struct window *w, struct image *image, uint64_t at, uint64_t start,
@@ -45,13 +45,13 @@ static void test_runs(void **state)
 	assert_next(&w, image, 0, 8192, 8192 + WINDOW_BYTES);
 	assert_next(&w, image, 8192 + WINDOW_BYTES, 8192 + WINDOW_BYTES, 8192 + 2 * WINDOW_BYTES);
 	assert_next(&w, image, 8192 + 2 * WINDOW_BYTES, 8192 + 2 * WINDOW_BYTES, gap);
-	assert_next(&w, image, gap, gap + 8192, BYTES - 4096); /* up to the end that is asked for */
+	assert_next(&w, image, gap, gap + 8192, BYTES - 4096); /* ends at the requested end */
 	assert_next(&w, image, BYTES - 4096, BYTES - 4096, BYTES - 4096);
 	assert_next(&w, image, gap + 4096, gap + 8192, BYTES - 4096);
-	assert_next(&w, image, 16, 8192, 8192 + WINDOW_BYTES); /* back again */
+	assert_next(&w, image, 16, 8192, 8192 + WINDOW_BYTES); /* a second read of the first part */
 	assert_next(&w, image, 8192 + 64, 8192 + 64, 8192 + 64 + WINDOW_BYTES);
 
-	/* a shorter end within the run */
+	/* the requested end is within a run of resident pages */
 	assert_int_equal(window__next(&w, image, BASE + 16384, BASE + 16384 + 800), 0);
 	assert_int_equal(w.start, BASE + 16384);
 	assert_int_equal(w.end, BASE + 16384 + 800);

@@ -52,7 +52,8 @@ static void test_rest(void **state)
 	struct net_clock c = {};
 
 	(void)state;
-	assert_int_equal(net_clock__rest(&c, 1 * S), 0); /* nothing is known yet */
+	/* there is no earlier point, so nothing is added */
+	assert_int_equal(net_clock__rest(&c, 1 * S), 0);
 	assert_int_equal(c.n, 0);
 	net_clock__add(&c, 10 * S, 7e9, 1e9, 500, NET_CLOCK_ENDS);
 	net_clock__add(&c, 12 * S, 9e9, 1e9, 700, NET_CLOCK_NONE);
@@ -98,7 +99,8 @@ static struct net_clock run_at(double taken, double felt, double share, int n)
 		cpu += 0.5e9;
 		work += 0.5 * 1e6;
 		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_NONE);
-		/* the process stops while probes are placed; this time is no part of the window */
+		/* The process is stopped while probes are placed. This time is not part of the
+		 * window. */
 		now += 3 * S / 1000;
 		cpu += 0.003e9;
 		cost += 0.001e9;
@@ -120,8 +122,8 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* Asserts that F (ledger/net_clock.h) is still `felt`, its value from before the first window,
- * within the error. F may have changed a little, because windows must have some net time. */
+/* Asserts that F (ledger/net_clock.h) is still `felt`, its initial value, within the error. F may
+ * have changed a little, because a window must have some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -153,12 +155,12 @@ static void test_something_is_left(void **state)
 		net_clock__learn(&c);
 		for (uint64_t i = 1; i < 10; i++)
 			net += net_clock__at(&c, (2 * i + 1) * S) - net_clock__at(&c, 2 * i * S);
-		net /= 9 / ratios[k]; /* makes it a share of the cost */
+		net /= 9 / ratios[k]; /* now a share of the cost */
 		left -= 0.1 * ratios[k];
 		assert_true(net > 0.01);
 		if (left > 4 * NET_CLOCK_FELT_ERROR)
 			assert_true(fabs(net / left - 1) < 0.12);
-		else if (left < 0) /* with the usual F nothing would be left */
+		else if (left < 0) /* the usual F would leave no net time */
 			assert_true(net < 0.1);
 		net_clock__free(&c);
 	}
@@ -179,8 +181,9 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* The bytes that a process reads and writes also show F if probes take a quarter of a window's CPU
- * time and their calibrated cost is a tenth of this time. memcached is such a process. */
+/* Probes take a quarter of a window's CPU time, but their calibrated cost is only a tenth of it.
+ * The bytes that the process reads and writes show F in this case, too. memcached is such a
+ * process. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
 	struct net_clock c = run_at(0.25, 2.5, 0, 20);
@@ -203,8 +206,8 @@ static void test_work_by_the_clock_is_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* There are too few windows to estimate F. A process that reads and writes is assumed to have a
- * larger F than a loop of malloc, with a larger error. */
+/* With too few windows, F cannot be estimated. For a process that reads and writes, F is assumed to
+ * be larger than for a loop of malloc, and less certain. */
 static void test_few_windows_teach_nothing(void **state)
 {
 	struct net_clock c = run_of(1.5, 0, 3);
@@ -258,8 +261,8 @@ static void test_outside(void **state)
 
 	(void)state;
 	assert_near(net_clock__outside(&c, 0, S), 0);
-	/* The process uses half of a core. In the window from 10 to 11 s it uses a whole core, and
-	 * F times half a second of that is cost. */
+	/* The process uses half of a core. In the window from 10 to 11 s it uses a whole core. Of
+	 * this CPU time, F times half a second is cost. */
 	net_clock__add(&c, 0, 0, 0, NAN, NET_CLOCK_NONE);
 	net_clock__add(&c, 10 * S, 5e9, 0, NAN, NET_CLOCK_BEGINS);
 	net_clock__add(&c, 11 * S, 6e9, 5e8, NAN, NET_CLOCK_ENDS);
@@ -292,7 +295,7 @@ static struct net_clock stretches(void)
 	return c;
 }
 
-/* The first stretch of two is put behind the gap. */
+/* The first of two stretches changes places with the gap after it. */
 static void test_swap(void **state)
 {
 	const struct net_clock_swap swap = {109 * S, 110 * S, 120 * S, 140 * S};
@@ -314,7 +317,7 @@ static void test_swap(void **state)
 	assert_int_equal(c.n_free, 2);
 	assert_true(c.at[1].wall_ns == 130 * S && c.at[1].keep && c.at[1].window);
 	assert_true(c.at[1].work == 3000 && c.at[2].work == 3000);
-	net_clock__learn(&c); /* with another F */
+	net_clock__learn(&c); /* changes F */
 	assert_near(net_clock__outside(&c, 100 * S, 150 * S), 15);
 	net_clock__free(&c);
 }
@@ -336,7 +339,7 @@ static void test_swap_what_was_swapped(void **state)
 	net_clock__free(&c);
 }
 
-/* The first edge of a kind in a time. */
+/* Finds the first edge of a kind in an interval of time. */
 static void test_edges(void **state)
 {
 	struct net_clock c = stretches();

@@ -20,7 +20,7 @@
 #define LENGTH	  (10 * S)
 #define BUSY	  0.7 /* share of a CPU that the process uses in stretches, and in gaps */
 #define IDLE	  0.5
-#define PART	  (1 + IDLE * 50 / (BUSY * 10)) /* stretches see one block in so many */
+#define PART	  (1 + IDLE * 50 / (BUSY * 10)) /* of this many blocks, stretches see one */
 #define STAYS	  32 /* in each STAYS-th stretch a block is born that stays; a multiple of LEAVES */
 #define LEAVES	  16 /* in each LEAVES-th one, a block that stays for LIFE stretches; */
 #define LIFE	  1000
@@ -52,7 +52,7 @@ static uint64_t start_of(uint64_t number)
 	return BEGIN + number * PERIOD;
 }
 
-/* The CPU time that the process has used until then. */
+/* The CPU time that the process has used until this time. */
 static double cpu_ns(uint64_t ns)
 {
 	uint64_t periods = (ns - BEGIN) / PERIOD, rest = (ns - BEGIN) % PERIOD,
@@ -152,7 +152,7 @@ static void watch(struct fixture *f, bool merge)
 	}
 }
 
-/* The same process, with old stretches merged and not. */
+/* The same process twice: `merged` with old stretches merged, `all` without. */
 static struct fixture all, merged;
 
 static int begin_all(void **state)
@@ -299,7 +299,7 @@ static void test_memory_is_bounded(void **state)
 	assert_int_equal(f->clock.n - edges, f->clock.n_free);
 	for (size_t i = 0; i < f->s.n_windows; i++) {
 		parts += f->s.windows[i].parts;
-		/* the newest half is not merged, and older ones evenly */
+		/* the newest half is not merged; the older half is merged evenly */
 		assert_true(i + OLD_WINDOWS_MAX / 2 < f->s.n_windows || f->s.windows[i].parts == 1);
 		assert_true(f->s.windows[i].parts <= 16);
 	}
@@ -316,7 +316,7 @@ static void test_blocks_are_still_known(void **state)
 		const struct survivors_window *w = &s->windows[s->blocks[i].window];
 
 		assert_true(w->continuous && s->blocks[i].live.birth_ns <= w->end_ns);
-		/* no older than its stretch, except by the gaps of those that are merged */
+		/* a block is no older than its stretch, which may have been merged from several */
 		assert_true(s->blocks[i].live.birth_ns + w->parts * PERIOD > w->end_ns);
 	}
 }

@@ -41,7 +41,7 @@ struct fixture {
 	struct net_clock clock; /* half as fast as the wall clock */
 	struct reallocs reallocs;
 	bool alternate;	  /* every second window is a stretch */
-	uint64_t late_ns; /* so late the clock is read at the end of a window */
+	uint64_t late_ns; /* delay with which the clock is read at the end of a window */
 };
 
 static uint64_t start_of(uint64_t number)
@@ -182,7 +182,7 @@ static void test_what_was_born_goes_with_its_window(void **state)
 		for (size_t k = 0; k < f.reallocs.n_records; k++)
 			recorded |= f.reallocs.records[k].start_ns == start_of(i);
 		assert_int_equal(recorded, at >= 0);
-		if (i == STRETCH) /* what is born in a stretch is counted by stacks */
+		if (i == STRETCH) /* births in a stretch are counted elsewhere */
 			continue;
 		if (at >= 0) {
 			while (stack->born[n].window != (uint32_t)at)
@@ -223,7 +223,7 @@ static void test_sums_stay(void **state)
 	assert_in_range(edges, 2 * f.s.n_windows, 2 * f.s.n_windows + 2);
 	assert_int_equal(f.clock.n, edges); /* all points are edges, here */
 	assert_true(f.clock.apart_ns <= S);
-	/* what was seen of the lives of blocks is kept: the blocks of each window in later ones */
+	/* the counts of blocks that later windows saw again are kept */
 	for (int g = 0; g < WINDOWED_GROUPS; g++)
 		for (int k = 0; k < SURVIVAL_CLASSES; k++)
 			pairs += f.s.stacks[0].groups[g]->pairs[k];
@@ -251,7 +251,7 @@ static void test_stretches_do_not_displace_windows(void **state)
 		sampled++;
 		old += w->number < 2 * OLD_WINDOWS_MAX;
 	}
-	/* window number STRETCH is one, too */
+	/* the window with the number STRETCH is a stretch, too */
 	assert_int_equal(stretches, 5 * OLD_WINDOWS_MAX / 2 + 1);
 	assert_true(together < OLD_WINDOWS_MAX);
 	assert_in_range(sampled, OLD_WINDOWS_MAX / 2, OLD_WINDOWS_MAX);

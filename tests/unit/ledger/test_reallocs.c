@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Populations of vectors. The test knows their bytes, and the counts that windows would have. */
+/* Made-up vectors. The test knows their bytes, and computes the counts that windows would have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,13 +128,13 @@ static void a_vector_that_grows_is_held(void **state)
 		for (int i = 0; i < 3; i++, size += 300)
 			grow(&sites[0], size, size + 300, 1);
 		sites[0].moved_samples += 2;
-		size += 60 * 300; /* it grows outside windows, too */
+		size += 60 * 300; /* the vector grows outside windows, too */
 		harvest(&c, t * S);
 	}
 	slices = slices_of(&c, 0);
 	assert_true(realloc_slices__held(&slices, 0) == 1);
 	assert_true(grown(&slices) == 32 * 900);
-	/* if frees were seen, the bytes do not count as held */
+	/* frees were seen, so the bytes do not count as held */
 	slices.ended = 5;
 	assert_true(realloc_slices__held(&slices, 0) == 0);
 	reallocs__free(&c);
@@ -189,7 +189,7 @@ static void vectors_that_are_forgotten_are_held(void **state)
 	slices.ended = 32;
 	held = realloc_slices__held(&slices, 32);
 	assert_true(held > 0.4 && held < 0.6);
-	/* if no end was seen, only the blocks that stay are sure */
+	/* no end was seen, so only blocks that stay surely count as held */
 	slices.moved = slices.ended = 0;
 	assert_true(fabs(realloc_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
 	reallocs__free(&c);

@@ -167,7 +167,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	 * its 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true(stack->groups[0]->ended[survival__age_class(0.01)] == SIZE);
-	assert_int_equal(n_forgotten, 1); /* no block at this address is followed */
+	assert_int_equal(n_forgotten, 1); /* no block at the fourth address is followed */
 	end(&f);
 }
 
@@ -234,7 +234,7 @@ static void test_frees_at_addresses(void **state)
 	assert_true(total(stack, frees) == 2 * SIZE);
 	assert_true(total(stack, exposed) == 8 * SIZE * 100);
 	assert_true(stack->groups[0]->pairs[survival__age_class(10.02)] == 4 * SIZE);
-	/* both blocks are known to be dead, and are not read any more */
+	/* both blocks have ended, so they are not read any more */
 	look(&f, 31 * S);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
 	end(&f);
@@ -302,7 +302,7 @@ static void test_parts_of_a_window(void **state)
 	/* in the middle of the first part blocks are 12.5 s old, and in that of the second 17.5 */
 	assert_true(stack_of(&f, 1)->groups[0]->pairs[survival__age_class(12.5)] == 4 * SIZE);
 	assert_true(stack_of(&f, 1)->groups[0]->pairs[survival__age_class(17.5)] == 4 * SIZE);
-	/* before its end the freed block was watched for the first part only */
+	/* the freed block was watched in the first part only */
 	assert_true(stack_of(&f, 1)->witness->ended[survival__age_class(12.5)] == 1);
 	assert_true(stack_of(&f, 1)->witness->ended[survival__age_class(17.5)] == 0);
 	end(&f);
@@ -362,7 +362,7 @@ static void test_nothing_is_lost_between_parts(void **state)
 	assert_int_equal(whole.s.counts.freed, 2);
 	assert_int_equal(parts.s.counts.freed, 2);
 	assert_int_equal(parts.s.counts.born, whole.s.counts.born);
-	/* what comes after the last part is not of the next window */
+	/* a free between two windows does not count for the later one */
 	meet(&parts, 40 * S, 0, 0, 1);
 	tell(&parts, 1, &(const struct abi_live){.birth_ns = 10 * S + 1}, 41 * S, END_FREED);
 	harvest(&parts);
@@ -403,7 +403,7 @@ static void test_contents(void **state)
 	look(&f, 11 * S);
 	stack = stack_of(&f, 1);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 3 * SIZE);
-	memory[2][5] ^= 1; /* the block changes back, but still counts as changed */
+	memory[2][5] ^= 1; /* the block has its old contents again, but still counts as changed */
 	look(&f, 15 * S);
 	assert_true(total(stack, looked) == 8 * SIZE && total(stack, same) == 6 * SIZE);
 	assert_true(fabs(total(stack, looked_at) - 4 * SIZE * (1 + 5 - 2 * 0.02)) < 1);
@@ -488,8 +488,8 @@ static void test_freed_and_looks_the_same(void **state)
 	end(&f);
 }
 
-/* A block ends once. Its successors at its address are freed in later windows. These frees say
- * nothing of blocks that look unchanged, since everybody knows that the block has ended. */
+/* A block ends once. Later blocks at its address are freed in later windows. These frees say
+ * nothing about unchanged blocks, because this block is known to have ended. */
 static void test_ends_once(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -646,7 +646,8 @@ static void test_let_go_of_addresses(void **state)
 	assert_int_equal(f.s.counts.let_go + f.s.n_blocks, 2 * n);
 	for (size_t i = 0; i < f.s.n_blocks; i++) {
 		assert_false(forgotten_at[f.s.blocks[i].addr - FIRST]);
-		live[f.s.blocks[i].addr - FIRST].size = 0; /* its block is followed */
+		/* the block at this address is followed */
+		live[f.s.blocks[i].addr - FIRST].size = 0;
 	}
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(forgotten_at[i], live[i].size != 0);
@@ -656,8 +657,8 @@ static void test_let_go_of_addresses(void **state)
 	free(addrs);
 }
 
-/* In a time of continuous tracing ("stretch"), sites count the blocks that are born. A block that
- * does not exist when the stretch ends has ended. */
+/* In a stretch, which is a time of continuous tracing, sites count the blocks that are born. A
+ * block counts as ended if it does not exist at the end of the stretch. */
 static void test_stretch(void **state)
 {
 	struct survivors_window w = {.start_ns = 10 * S,
@@ -745,7 +746,8 @@ static int no_process(void *ctx, struct memory_read *reads, size_t n)
 	return -ESRCH;
 }
 
-/* An exec while a window is closing: the window is met again, and is still one window. */
+/* An exec comes while a window is closing. The window is noted again after the exec, but counts as
+ * one window. */
 static void test_exec_in_a_window(void **state)
 {
 	struct fixture f;
@@ -760,7 +762,7 @@ static void test_exec_in_a_window(void **state)
 	assert_int_equal(f.s.n_windows, 2);
 	assert_int_equal(f.s.windows[1].number, 1);
 	assert_int_equal(f.s.n_blocks, 0);
-	/* the program before the exec has no part in the time that a call takes */
+	/* the time per call is that of the program after the exec alone */
 	assert_true(fabs(f.s.last_s - 0.04) < 1e-6);
 	end(&f);
 }
@@ -786,8 +788,8 @@ static int give_up(void *ctx, struct memory_read *reads, size_t n)
 	return (*calls)-- > 0 ? read_memory(NULL, reads, n) : -ETIMEDOUT;
 }
 
-/* If survivors__look() fails halfway, it counts nothing. Otherwise there would be changes without a
- * look. */
+/* If survivors__look() fails halfway, it must count nothing. Otherwise changes would count, but not
+ * the comparisons that found them. */
 static void test_half_a_look_is_none(void **state)
 {
 	struct fixture f;
@@ -802,7 +804,7 @@ static void test_half_a_look_is_none(void **state)
 	for (size_t i = 0; i < f.s.n_blocks; i++)
 		assert_false(f.s.blocks[i].changed);
 	assert_int_equal(survivors__look(&f.s, &f.clock, 12 * S, read_memory, NULL), 0);
-	/* a block may already have contained 0xff */
+	/* up to 2 blocks may have had this content before */
 	assert_in_range(f.s.counts.changed, BLOCKS - 2, BLOCKS);
 	end(&f);
 }

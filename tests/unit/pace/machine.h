@@ -29,13 +29,12 @@
 #define FINEST		 (1.0 / 16)
 #define WINDOWS_INTERVAL 0.125
 
-/* Each call takes own_ns. While probes see it, it takes cost_ns more, and in windows WINDOWS_FELT
- * times cost_ns. */
+/* Each call takes own_ns. With probes it takes cost_ns more; in windows, it takes WINDOWS_FELT
+ * times cost_ns more. */
 struct program {
 	double own_ns, cost_ns;
-	double busy; /* share of a CPU that it wants */
-	/* the mean cost that samples add to a call that is seen, at the requested sampling
-	 * interval */
+	double busy; /* the share of a CPU that the program would use */
+	/* the mean cost of samples per probed call, at the requested sampling interval */
 	double samples_ns;
 };
 
@@ -43,12 +42,15 @@ struct process {
 	struct paced pace;
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
-	double interval;		       /* as a multiple of the requested one */
-	double least;			       /* lower limit of `interval`, for many samples */
+	/* sampling interval, as a multiple of the requested one */
+	double interval;
+	/* lower limit of `interval`: even closer samples are refused */
+	double least;
 	unsigned coarser;		       /* how often the interval was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: a window has begun */
 	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */
-	/* the end of its last harvest; the length of its shortest window (0: it had none) */
+	/* taken_until_ns: the end of the time that was harvested last. shortest_ns: the length of
+	 * the shortest window; 0: there was none. */
 	uint64_t taken_until_ns, shortest_ns;
 	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
 };
@@ -58,13 +60,14 @@ struct machine {
 	struct process processes[MAX];
 	size_t n;
 	uint64_t now, open_takes_ns, close_takes_ns, harvest_takes_ns, all_out_ns;
-	/* an opening waits so long without using CPU time; the scheduler's own CPU time so far */
+	/* open_waits_ns: time for which an opening waits without using CPU time. own_cpu_ns: the
+	 * scheduler's own CPU time so far. */
 	uint64_t open_waits_ns, own_cpu_ns;
 	bool is_full; /* other programs use all cores */
 	bool shared, everywhere;
-	bool withdrawn; /* somebody else has removed all probes */
+	bool withdrawn; /* the keeper has removed all probes */
 	bool sealed;	/* probes cannot be placed everywhere */
-	/* when this was tried in vain */
+	/* times of vain attempts to place probes everywhere */
 	uint64_t tried_ns[16];
 	size_t n_tried;
 	double cost;
@@ -118,7 +121,7 @@ static void drive(struct machine *m, double seconds)
 			uint64_t called = m->now;
 
 			next = scheduler__keep(&m->scheduler);
-			/* the scheduler never asks to be called again at once */
+			/* the scheduler must not ask to be called again at once */
 			assert_true(next > called);
 		}
 		pass(m, STEP_NS);
@@ -190,7 +193,7 @@ static int fake_idle_ns(void *ctx, uint64_t *ret)
 {
 	const struct machine *m = ctx;
 
-	*ret = m->is_full ? 0 : m->now; /* one core is idle, or none */
+	*ret = m->is_full ? 0 : m->now; /* either one core is idle, or none */
 	return 0;
 }
 
@@ -254,7 +257,7 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct process *p = of(processes[i]);
 
-		/* no time is harvested twice, and none that is still to come */
+		/* no time may be harvested twice, and no future time may be harvested */
 		assert_true(p->pace.start_ns >= p->taken_until_ns);
 		assert_true(p->pace.end_ns <= m->now);
 		p->taken_until_ns = p->pace.end_ns;

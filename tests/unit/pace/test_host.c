@@ -24,9 +24,10 @@
  * it. */
 struct program {
 	double own_ns, cost_ns;
-	double busy;   /* share of a CPU that it wants */
-	double grows;  /* bytes per s */
-	bool stranger; /* not traced, but runs into probes that are everywhere */
+	double busy;  /* share of a CPU that it wants */
+	double grows; /* bytes per s */
+	/* not traced, but also traps where probes are in the code of all processes */
+	bool stranger;
 };
 
 struct process {
@@ -268,7 +269,7 @@ static void a_wild_one_costs_no_more_than_allowed(void **state)
 	for (size_t i = 1; i < m->n; i++) {
 		struct process *p = &m->processes[i];
 
-		if (p->program.busy > 0) /* the budget has room for the process nearly always */
+		if (p->program.busy > 0) /* the budget suffices for the process nearly always */
 			assert_true(p->open_ns > 0.9 * (double)m->now);
 		else
 			assert_int_equal(p->turns, 0);
@@ -348,7 +349,7 @@ static void it_comes_back_when_the_storm_is_over(void **state)
 	test_free(m);
 }
 
-/* The stranger's cost is seen only while probes are in place everywhere. */
+/* The stranger's cost shows only while probes are in the code of all processes. */
 static void attempts_become_rare(void **state)
 {
 	struct machine *m = machine(0.02, 0.05);

@@ -24,7 +24,7 @@ static void forks_get_their_time(void **state)
 	for (int i = 0; i < 8; i++)
 		add(m, i ? DEAR : WILD);
 	drive(m, 60);
-	/* at most a fifth of the time */
+	/* probes are being placed for at most a fifth of the time */
 	assert_in_range(opened(m), 1, 60);
 	end(m);
 }
@@ -42,12 +42,12 @@ static void waiting_needs_no_rest(void **state)
 	before = opened(m);
 	m->open_waits_ns = 1000 * MS;
 	drive(m, 60);
-	/* with a rest of four times as long, no more than 12 */
+	/* with rests four times as long as the openings, there would be at most 12 */
 	assert_true(opened(m) >= before + 20);
 	end(m);
 }
 
-/* What cannot be probed takes no turn from the others. */
+/* A process that cannot be probed takes no turns from the others. */
 static void vain_turns_take_no_time(void **state)
 {
 	struct machine *m = machine(true);

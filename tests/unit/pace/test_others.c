@@ -33,16 +33,17 @@ static void they_come_and_go(void **state)
 	double ns;
 
 	(void)state;
-	/* two looks: sixteen probes for other processes each time, and returns are trapped */
+	/* Two counts were made. Each found sixteen probes for other processes, and trapped
+	 * returns. */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 1000);
 	assert_near(ns, sixteen * 1000);
-	/* no look since then: the number of probes counts as unchanged */
+	/* no new count: the number of probes counts as unchanged */
 	ns = others__note(&others, &(struct others_counts){2, 2, 32, 0}, 3000);
 	assert_near(ns, sixteen * 3000);
-	/* one look: these probes have gone */
+	/* a third count: the probes are gone */
 	ns = others__note(&others, &(struct others_counts){3, 2, 32, 0}, 9000);
 	assert_near(ns, sixteen * 3000);
-	/* one probe whose program runs, in half of the looks */
+	/* two more counts: one of them found one probe whose program runs */
 	ns = others__note(&others, &(struct others_counts){5, 2, 32, 1}, 10000);
 	assert_near(ns, sixteen * 3000 + others__share(0, 0, 0.5) * 1000);
 	assert_near(others__pct(&others), 100 * ns / 10000);

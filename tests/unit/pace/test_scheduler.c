@@ -50,8 +50,8 @@ static void an_idle_process_is_continuous_again(void **state)
 	p->program = ASLEEP;
 	for (int i = 0; i < 1500 && !(p->opened && p->inside); i++)
 		drive(m, 0.002);
-	/* Continuous tracing begins as a stretch and not as a window, because the process may be
-	 * busy again when it is first checked. */
+	/* Continuous tracing begins as a stretch, not as a window. Otherwise the stretch would
+	 * count as a window if the process is busy at its first check. */
 	assert_int_equal(p->restored, 1);
 	drive(m, 3);
 	assert_true(p->pace.windows.continuous && p->in && p->inside);
@@ -96,7 +96,7 @@ static void probes_that_cannot_be_placed(void **state)
 	assert_true(p->pace.failed > 0);
 	assert_false(p->in || p->inside);
 	assert_true(other->opened > 10);
-	p->fails = false; /* the scheduler tries again */
+	p->fails = false; /* now the scheduler's next attempt succeeds */
 	drive(m, 10);
 	assert_true(p->opened > 3);
 	end(m);
@@ -225,9 +225,9 @@ static void many_share_the_hosts_limit(void **state)
 	end(m);
 }
 
-/* The clock of a process that waits for a turn is not read. Before a process's blocks are read, its
- * clock must be read (scheduler__note()). When tracing ends, the clock of each process is read once
- * more. */
+/* The scheduler does not read the clock of a process that waits for its turn. So scheduler__note()
+ * must read it before the process's blocks are read. When tracing ends, the clock of each process
+ * is read once more. */
 static void clocks_go_on_without_turns(void **state)
 {
 	struct machine *m = machine(true);
@@ -261,14 +261,14 @@ static void modest_ones_keep_their_turn(void **state)
 	assert_true(wild->opened > 20);
 	assert_true(wild->cost < 1.1 * LIMIT * wild->cpu);
 	assert_in_range(modest->opened, 1, 4); /* traced continuously */
-	assert_true(modest->harvests > 15);    /* harvested in parts */
+	assert_true(modest->harvests > 15);    /* its time is harvested in parts */
 	assert_true(modest->restored > 15);    /* the parts do not count as windows */
 	assert_true(asleep->opened <= 3);
 	end(m);
 }
 
-/* If more processes want a turn than there is room for, even cheap turns are short. Such turns are
- * windows: from them memtrace estimates what happens between them. */
+/* If more processes want a turn than may have one, even cheap turns are short. Such turns count as
+ * windows, from which memtrace estimates what happens between them. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -290,8 +290,8 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
-/* A few processes, each with a low cost, can use up the cost allowed for all. Other processes still
- * get their windows. */
+/* A few cheap processes could together use up the host's budget. Other processes must still get
+ * their windows. */
 static void cheap_ones_leave_others_their_part(void **state)
 {
 	struct machine *m = machine(true);
@@ -307,7 +307,7 @@ static void cheap_ones_leave_others_their_part(void **state)
 	assert_true(m->cost < HOST * CPUS * begun * 1.1);
 	for (size_t i = 0; i < m->n; i++)
 		assert_true(m->processes[i].opened >= 5);
-	/* the limit is also kept when the cheap processes are alone */
+	/* the budget is also kept when only the cheap processes are left */
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
 	begun = (double)m->now;
@@ -371,14 +371,14 @@ static void attempts_in_vain_come_ever_later(void **state)
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
 	drive(m, 330);
-	/* 5 + 10 + 20 + 40 + 80 + 160 s are 315 s */
+	/* attempts come after 5 + 10 + 20 + 40 + 80 + 160 = 315 s */
 	assert_int_equal(m->n_tried, 6);
 	for (size_t i = 0; i < m->n_tried; i++) {
 		uint64_t wait = m->tried_ns[i] - (i ? m->tried_ns[i - 1] : left_ns);
 
 		assert_in_range(wait, (5000 * MS << i) - STEP_NS, (5000 * MS << i) + 1500 * MS);
 	}
-	/* the probes were out all the time since then */
+	/* until the first attempt, probes were in no code */
 	assert_false(host__was_everywhere(&m->scheduler.host, left_ns, m->tried_ns[0]));
 	m->sealed = false;
 	end_ns = m->tried_ns[5] + 322000 * MS;
@@ -417,7 +417,7 @@ static void windows_begin_when_probes_have_settled(void **state)
 		scheduler__end(&m->scheduler, &closing->pace);
 		drive(m, 1);
 		assert_int_equal(closing->harvests, harvests);
-		/* and its window is not counted */
+		/* its window does not count */
 		assert_int_equal(closing->pace.windows.n_windows, windows - 1);
 		/* the process runs another program (an exec) before its window begins */
 		until(m, !p->in);
@@ -442,7 +442,7 @@ static void windows_are_whole_however_late_they_begin(void **state)
 	drive(m, 60);
 	for (size_t i = 0; i < m->n; i++) {
 		assert_true(m->processes[i].harvests > 3);
-		/* half of the least mean length */
+		/* at least half of the least mean length of windows */
 		assert_true(m->processes[i].shortest_ns >= 3 * MS);
 	}
 	end(m);
@@ -459,7 +459,7 @@ static void turns_end_with_their_process(void **state)
 	harvests = p->harvests;
 	p->gone = true;
 	scheduler__end(&m->scheduler, &p->pace);
-	assert_false(p->in); /* its links are still closed */
+	assert_false(p->in); /* the kernel still closes the links */
 	drive(m, 1);
 	assert_int_equal(p->harvests, harvests + 1);
 	scheduler__forget(&m->scheduler, &p->pace);
@@ -538,11 +538,11 @@ static void a_withdrawn_window_is_void(void **state)
 		cost = p->cost;
 		used = p->cpu;
 		hold_up(m, 10 * 1000 * MS);
-		assert_true(p->cost - cost < 1); /* the simulation is right */
+		assert_true(p->cost - cost < 1); /* checks the simulation: there were no probes */
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);
-		/* the counts of the hold-up are not in the next window */
+		/* the next window does not include the counts of the hold-up */
 		assert_int_equal(p->passed_over, 1);
 		assert_true(p->pace.windows.cost_rate == rate);
 		until(m, p->inside);
@@ -551,7 +551,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_true(p->harvests > harvests);
 		assert_true(p->cost < 1.02 * LIMIT * p->cpu && p->cpu > used);
 		assert_true(p->pace.windows.windows_ns <
-			    5000 * MS); /* the hold-up is not a window either */
+			    5000 * MS); /* the hold-up does not count as a window */
 		end(m);
 	}
 }
@@ -572,7 +572,7 @@ static void withdrawn_tracing_goes_on_after_a_gap(void **state)
 	until(m, p->harvests == 1);
 	assert_int_equal(p->pace.end_ns, when);
 	until(m, p->inside && p->pace.windows.continuous);
-	assert_int_equal(p->harvests, p->opened); /* one or two windows come first */
+	assert_int_equal(p->harvests, p->opened); /* also counts the windows at the start */
 	end(m);
 }
 
@@ -634,7 +634,7 @@ static void a_return_that_fails_shows_no_calls(void **state)
 	end(m);
 }
 
-/* On a busy machine the harvest may take seconds, and the probes are out by then. */
+/* On a busy machine the harvest may take seconds. The probes are removed before the harvest. */
 static void who_lives_during_the_harvest_met_no_probe(void **state)
 {
 	struct machine *m = machine(true);
@@ -663,7 +663,8 @@ static void nothing_is_withdrawn_between_windows(void **state)
 	until(m, p->opened > 2 && p->pace.closing);
 	harvests = p->harvests;
 	hold_up(m, 1000 * MS);
-	until(m, p->harvests == harvests + 1); /* the closing window was whole */
+	/* the window that was closing counts, because it was whole */
+	until(m, p->harvests == harvests + 1);
 	before = p->pace.windows;
 	hold_up(m, 1000 * MS);
 	assert_int_equal(p->pace.windows.n_windows, before.n_windows);

@@ -24,7 +24,8 @@ static void the_least_factor_that_fits(void **state)
 
 		thinning__init(&t, 1, 64);
 		assert_true(thinning__fit(&t, &costs) == cases[i].factor);
-		/* the same costs, while samples are eight times as close */
+		/* the result is the same if samples are eight times as close at the time of
+		 * measuring */
 		t.now = 0.125;
 		closer.samples_ns *= 8;
 		assert_true(thinning__fit(&t, &closer) == cases[i].factor);
@@ -99,7 +100,7 @@ static void they_come_closer_when_they_can(void **state)
 		drive(m, 12);
 		assert_true(p->interval == 1);
 		assert_true(p->pace.windows.continuous);
-		/* and the interval is made coarser again at once */
+		/* the interval is made coarser again at once */
 		p->program.samples_ns = 1600;
 		drive(m, 2);
 		assert_true(p->interval > 1);
@@ -158,8 +159,8 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	end(m);
 }
 
-/* In a turn that may have to make room for others, the interval is not made coarser. When probes
- * are everywhere again, the interval is as coarse as before. */
+/* While processes take turns, the interval is not made coarser. When probes are in the code of all
+ * processes again, the interval is as coarse as before the turns. */
 static void turns_leave_the_way_everywhere_as_it_was(void **state)
 {
 	static const struct program wild = {5, 500, 1, 0};
@@ -197,7 +198,7 @@ static void windows_are_for_calls_that_are_too_dear(void **state)
 	assert_false(p->pace.windows.continuous);
 	assert_true(p->closed > 5);
 	assert_true(p->interval == WINDOWS_INTERVAL);
-	/* The interval is finer in windows, which does not affect continuous tracing. */
+	/* The finer interval of windows must not remain in continuous tracing. */
 	p->program = SAMPLED;
 	until(m, p->pace.windows.continuous && p->inside);
 	drive(m, 30);
@@ -253,8 +254,7 @@ static void light_work_is_sampled_closer(void **state)
 	}
 }
 
-/* All processes together cost the host too much. So none of them is sampled closer than the
- * others. */
+/* All processes together exceed the host's budget. So none of them gets a finer interval. */
 static void closer_samples_give_way_to_the_host(void **state)
 {
 	struct machine *m;

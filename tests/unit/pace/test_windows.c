@@ -24,7 +24,7 @@ struct run {
 	double told, cost, cpu; /* totals, ns: calibrated cost, true cost, CPU time */
 	double calls;
 	double felt;	   /* 0: WINDOWS_FELT */
-	double window_cpu; /* without the time in which probes are placed and removed */
+	double window_cpu; /* CPU time in windows, without the placing and removing of probes */
 	uint64_t open_ns, now;
 	unsigned opened;
 	double most;			  /* highest cost per CPU time since the first window */
@@ -71,7 +71,8 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 		if (changed && run->opened < 4096)
 			(action == WINDOWS_OPEN ? run->gaps : run->lengths)[run->opened] =
 				(double)(run->now - changed) / 1e6;
-		pass(run, p, w, true, overhead_ns); /* some probes are already in place */
+		/* during the opening, calls already meet probes */
+		pass(run, p, w, true, overhead_ns);
 		windows__done(w, action, run->now, run->told, run->cpu);
 		changed = run->now;
 		run->opened += action == WINDOWS_OPEN;
@@ -80,7 +81,7 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 
 static double loss(const struct run *run, const struct program *p)
 {
-	/* compared with the calls that it would have made untraced in the same CPU time */
+	/* share of the calls that it would have made untraced in the same CPU time */
 	return 1 - run->calls * p->own_ns / run->cpu;
 }
 
@@ -102,8 +103,8 @@ static void budget_is_kept(void **state)
 					       1, 0, 0);
 				drive(&w, &run, &p, 120, 3000000);
 				assert_false(w.continuous);
-				/* Time in which the process leaves its core idle pays for windows,
-				 * too. */
+				/* The limit also counts time in which the process leaves its core
+				 * idle. */
 				paid = fmax(run.cpu, (double)run.now);
 				assert_true(run.window_cpu / paid > 0.6 * budgets[b]);
 				assert_true(run.window_cpu / paid < 1.02 * budgets[b]);
@@ -202,7 +203,7 @@ static void bursts_end_continuous_tracing_at_once(void **state)
 	assert_false(w.continuous);
 	assert_true(run.open_ns - open < 0.25 * S);
 	assert_true(run.cost - cost < 0.25 * S);
-	/* and the excess cost is made up for */
+	/* the excess cost is made up for later */
 	drive(&w, &run, &wild, 20, 3000000);
 	assert_true(run.cost / run.cpu < 0.055);
 	drive(&w, &run, &quiet, 20, 3000000);
@@ -218,7 +219,7 @@ static void idle_processes_cost_nothing(void **state)
 	(void)state;
 	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &wild, 5, 3000000);
-	drive(&w, &run, &idle, 60, 3000000); /* as if it were stopped */
+	drive(&w, &run, &idle, 60, 3000000); /* the process is nearly stopped */
 	drive(&w, &run, &wild, 20, 3000000);
 	assert_true(run.cost / run.cpu < 0.06);
 	assert_true(run.cost / run.cpu > 0.03);
@@ -315,7 +316,7 @@ static void idle_processes_are_traced_continuously_again(void **state)
 	assert_true(w.continuous);
 }
 
-/* A process whose CPU is used by others is not idle. */
+/* A process that waits for a CPU which others use is not idle. */
 static void starved_processes_are_not_idle(void **state)
 {
 	struct program wild = {5, 500, 1}, starved = {5, 500, 1e-4};
@@ -333,7 +334,7 @@ static void starved_processes_are_not_idle(void **state)
 	drive(&w, &run, &starved, 5, 3000000);
 	assert_false(w.continuous);
 	assert_true(run.cost / run.cpu < 0.06);
-	w.sleeps = true; /* it needs no CPU, so a busy machine does not matter */
+	w.sleeps = true; /* the process sleeps, so a busy machine does not matter */
 	drive(&w, &run, &starved, 2, 3000000);
 	assert_true(w.continuous);
 }
@@ -448,9 +449,9 @@ static void light_work_that_is_dear_stays_in_windows(void **state)
 	}
 }
 
-/* A window's end is in the past: its probes were removed when memtrace was stopped, a minute ago.
- * The totals are those of now, so they do not tell how much CPU time the process uses in
- * windows. */
+/* memtrace was stopped for a minute, and its keeper removed the probes at the beginning of this
+ * minute. So the window ended then, but the totals are read now. They do not tell how much CPU time
+ * the process uses in windows. */
 static void the_past_teaches_no_cpu_time(void **state)
 {
 	struct program busy = {1000, 500 / WINDOWS_FELT, 1};
@@ -538,7 +539,7 @@ static void what_is_felt_is_paid_for(void **state)
 	windows__feel(&w, 3);
 	drive(&w, &run, &mild, 20, 3000000);
 	assert_true(run.opened > opened + 3);
-	windows__feel(&w, 100); /* more than any process */
+	windows__feel(&w, 100); /* more than any real process has */
 	assert_true(w.felt <= WINDOWS_FELT_MOST);
 	windows__feel(&w, 0);
 	assert_true(w.felt >= WINDOWS_FELT);

@@ -81,8 +81,8 @@ static inline void end_child(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* fn must return 0 in a child that has so many groups that the line "Groups:" of its status file is
- * longer than 64 KiB. */
+/* Runs fn in a child with very many groups: the line "Groups:" of its status file is longer than 64
+ * KiB. fn must return 0. */
 static inline void assert_with_many_groups(int (*fn)(void))
 {
 	enum { N = 6500 }; /* numbers of 10 digits and a blank each */

@@ -65,7 +65,7 @@ static pid_t start_child(int go[2])
 		       !ioctl(fd, UFFDIO_REGISTER, &range);
 		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) < 0)
 			_exit(1);
-		close(fd); /* readers that wait get the page */
+		close(fd); /* gives the page to readers that wait */
 		pause();
 		_exit(0);
 	}
@@ -144,8 +144,8 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Each read waits for its page as long as a read may wait. All waits together take at most a
- * quarter of the time. */
+/* Each read waits for the longest time that a read may wait. All these waits together may take at
+ * most a quarter of the time. */
 static void the_late_get_a_quarter_of_the_time(void **state)
 {
 	int rc, n = 0;

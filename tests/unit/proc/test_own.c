@@ -31,7 +31,7 @@ static void burn(uint64_t ns)
  * getrusage() counts in microseconds. A child's time is added when the child ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
-	/* more than this process has used so far, so that neither can be taken for the other */
+	/* more CPU time than this process has used, so that the two cannot be confused */
 	const uint64_t child_ns = 30000000;
 	uint64_t before, own, after, told;
 	struct rusage usage;
@@ -77,8 +77,8 @@ static void peak_outlives_the_memory(void **state)
 		munmap(memory, size);
 		if (own__peak_bytes(&after))
 			_exit(2);
-		/* other pages may have been freed meanwhile, and the kernel updates its counts
-		 * in batches only */
+		/* allows for other pages that were freed, and for the kernel's counts, which it
+		 * updates in batches */
 		_exit(after >= before + size - 4 * MIB && after <= before + size + 16 * MIB ? 0
 											    : 3);
 	}

@@ -88,7 +88,7 @@ static void test_perf_map(void **state)
 
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
-	assert_refuses(child, -ELOOP); /* even if it leads to a good file */
+	assert_refuses(child, -ELOOP); /* a symbolic link, although it leads to a good file */
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(link(other, path), 0);
 	assert_opens(child, "10 10 f\n");
@@ -265,7 +265,7 @@ static void test_perf_map_in_chroot(void **state)
 	child = contained_child(furnish_escape, outside, &parent);
 	snprintf(naive, sizeof(naive), "/proc/%d/root/tmp/perf-1.map", child);
 	fd = open(naive, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0); /* the naive path does lead there */
+	assert_true(fd >= 0); /* without protection, the path leads to the test's file */
 	assert_refuses(child, -ENOENT);
 	end_contained(child, parent);
 	snprintf(deep, sizeof(deep), "../../../../../..%s", outside);

@@ -39,7 +39,7 @@ static inline void set_name(struct profile *profile, size_t location, const char
 }
 
 /* Adds the stack malloc < name < main, with n live blocks of size bytes. `at` is added to all
- * addresses of its code. */
+ * addresses of the stack. */
 static inline size_t add_stack(struct profile *profile, const char *name, uint64_t at,
 			       uint64_t size, int n)
 {

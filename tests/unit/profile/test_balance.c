@@ -59,7 +59,8 @@ static void test_common_error(void **state)
 	assert_true(common < 0.1 * sum);
 }
 
-/* The clock of the windows is too slow or too fast. The growth of memory corrects it. */
+/* The net clock of the windows is too slow or too fast. The growth of the process's memory corrects
+ * it. */
 static void test_growth_of_memory_sets_the_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -81,7 +82,8 @@ static void test_growth_of_memory_sets_the_clock(void **state)
 		assert_near(common, windowed__reach(0.2) * sum, 0.06 * sum);
 		assert_true(r.growth.low > 0 && r.growth.low < k * RATE &&
 			    r.growth.high > k * RATE);
-		/* a factor of ten must have other causes, so the clock is not changed */
+		/* a factor of ten is too much for an error of the clock, so the clock is not
+		 * changed */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, 0);
@@ -287,8 +289,8 @@ static void test_leaks_by_the_wall_clock(void **state)
 	}
 }
 
-/* One window cannot show how windows differ, so growth has infinite ends. The process loses blocks,
- * so its stacks' figures are mixed of those by two clocks. */
+/* One window cannot show how windows differ, so the interval of growth has infinite ends. The
+ * process loses blocks, so its figures are a mixture of the results by two clocks. */
 static void test_one_window_has_an_interval(void **state)
 {
 	const struct life forever = {0, 1};
@@ -331,8 +333,8 @@ static void test_noise_is_no_clock(void **state)
 	}
 }
 
-/* As usual, the heap is a fifth larger than the live bytes. This does not mean that an uncertain
- * clock is slow. */
+/* The heap is a fifth larger than the live bytes, as it usually is. From this it must not follow
+ * that an uncertain clock is slow. */
 static void test_bound_is_no_estimate(void **state)
 {
 	const struct life cache = {2.5, 0};
@@ -445,11 +447,11 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		show(&s, &forever, equal);
 		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
 		assert_true(r.growth.low <= 0 && r.replaces);
-		/* its live bytes are not certain, either */
+		/* the stack's live bytes are not certain, either */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
-		/* If the memory may grow, unchanged contents show that the stack grows. If all
-		 * contents are equal, only frees could show that it does not grow. That no free was
-		 * seen proves nothing. */
+		/* The memory may grow now. If contents differ, unchanged contents show that the
+		 * stack grows. If all contents are equal, they show nothing, and an absence of
+		 * frees proves nothing. */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Checked against independent truth: sums of binomial coefficients, closed forms, printed tables,
- * and simulated claims. */
+/* Compares with independent truth: sums of binomial coefficients, closed forms, printed tables, and
+ * simulated claims. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -87,14 +87,14 @@ static void frees_that_nobody_saw(void **state)
 	assert_false(profile__is_lower_bound(p));
 	assert_true(profile__is_exact(p));
 	assert_false(profile__is_surely_exact(p));
-	p->mode = MODE_WINDOWED; /* windows are known to miss frees */
+	p->mode = MODE_WINDOWED; /* windows miss frees anyway */
 	assert_none(p);
 	assert_false(profile__is_upper_bound(p));
 	p->mode = MODE_CONTINUOUS;
-	p->what = PROFILE_FAULTS; /* pages can be freed without a call */
+	p->what = PROFILE_FAULTS; /* pages can become free without a call */
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
-	p->what = PROFILE_REGIONS; /* the counter belongs to the heap */
+	p->what = PROFILE_REGIONS; /* the counter concerns the heap only */
 	p->regions.kind_bytes[0] = 0;
 	assert_true(profile__is_surely_exact(p));
 	assert_int_equal(profile__contradictions(p).n, 0);
@@ -249,7 +249,7 @@ static void stacks_grow_by_more_than_the_process(void **state)
 	p->growth.bytes_per_s = optional__of(1.0 * MIB);
 	p->growth.attributed = p->sites[0].growth = (struct growth){1.01 * MIB, MIB, 1.02 * MIB};
 	assert_none(p);
-	p->growth.regions = 0.5 * MIB; /* only half of the growth is left for the stacks */
+	p->growth.regions = 0.5 * MIB; /* regions explain half of the growth */
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, 0.5 * MIB);
 	p->growth.regions = 0;
 	p->growth.bytes_per_s = optional__of(-1.0 * MIB);

@@ -230,7 +230,7 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_true(isnan(diff->seconds) && !diff->one_run);
 	diff__free(diff);
 	b->start_unix_ns = a->start_unix_ns;
-	/* between two processes, 11 and 22 samples may differ by chance */
+	/* two processes may have 11 and 22 samples by chance */
 	b->pid++;
 	diff = DIFF(a, b);
 	assert_false(diff->one_run || find(diff, "leak")->grows);
@@ -351,7 +351,7 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_int_equal(diff__new(NULL, 0, DIFF_AUTO, &diff, NULL), -EINVAL);
 	b->what = PROFILE_REGIONS;
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
-	b->what = PROFILE_HEAP; /* the kind of a file that names none */
+	b->what = PROFILE_HEAP; /* also the kind of profiles from files that name no kind */
 	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
@@ -639,9 +639,9 @@ static void live_through(struct profile *const *p, const char *name, uint64_t si
 	}
 }
 
-/* 50 MB of churn in 30 stacks, whose blocks live for a tenth of a second to a few seconds, and a
- * leak of 200 kB/s. Snapshots are taken at 40 and 70 s. Counts how often diff finds the leak, and
- * how often it says that another stack grows. */
+/* A program has 50 MB of churn in 30 stacks, whose blocks live from a tenth of a second to a few
+ * seconds. It also leaks 200 kB/s. Snapshots are taken at 40 and 70 s. Counts how often diff finds
+ * the leak, and how often it says that another stack grows. */
 static void a_leak_among_churn_is_found(void **state)
 {
 	static const double at[] = {40, 70};
@@ -699,8 +699,9 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* The standard error of the leak is a tenth of its bytes. The cache's is a quarter
-		 * of its bytes: 0.2 of its own, and 0.15 that is common to all stacks. */
+		/* The standard error of the leak is a tenth of its bytes. That of the cache is a
+		 * quarter of its bytes, sqrt(0.2^2 + 0.15^2): 0.2 of its own, and 0.15 common to
+		 * all stacks. */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;

@@ -19,19 +19,19 @@
 #include "random.h"
 
 #define RUNS	60
-#define LEAST	53 /* of RUNS: 95 %, less two standard deviations */
+#define LEAST	53 /* least number of RUNS: 95 %, less two standard deviations */
 #define RUN_S	30.0
 #define RATE	13e6 /* bytes per second that the stack allocates */
 #define SIZE	4096.0
 #define CALLS	1000 /* allocating calls in each window */
-#define WINDOWS 40   /* at most */
+#define WINDOWS 40   /* at most this many windows */
 
 struct life {
 	int windows;
 	double window_s;
 	double samples;	  /* in each window, on average */
-	double s;	  /* how long each block lives; infinite: it stays */
-	double reused;	  /* share of addresses that a new block uses at once */
+	double s;	  /* length of each block's life; infinite: blocks stay */
+	double reused;	  /* share of freed addresses that a new block uses at once */
 	double written_s; /* age at which contents change, whether the block lives or not */
 };
 
@@ -176,8 +176,8 @@ static void estimate(struct drawn *d, const struct life *l, struct windowed_resu
 	windowed_strata__free(strata);
 }
 
-/* For each interval, the number of runs in which it contains the truth. sure: the number of runs in
- * which the stack surely grows. */
+/* live, growth, half_life: numbers of runs in which the interval of this figure contains the truth.
+ * sure: number of runs in which the stack surely grows. */
 struct held {
 	int live, growth, half_life, sure;
 };
@@ -215,7 +215,7 @@ static struct held count(const struct life *l)
 	return held;
 }
 
-/* least_sure, most_sure: the number of runs in which the stack surely grows. */
+/* least_sure, most_sure: bounds for the number of runs in which the stack surely grows. */
 static void hold_the_truth(const struct life *l, int least_sure, int most_sure)
 {
 	struct held held = count(l);

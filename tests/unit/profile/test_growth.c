@@ -87,7 +87,8 @@ static void what_was_not_seen_may_grow(void **state)
 		held += growth.low <= expected * quantum / N &&
 			growth.high >= expected * quantum / N;
 	}
-	assert_true(held > 0.93 * RUNS); /* 0.91 if growth.high allowed for only one more sample */
+	/* it would be 0.91 if growth.high allowed for only one sample more */
+	assert_true(held > 0.93 * RUNS);
 }
 
 /* A population in balance. The life of each block is drawn from an exponential distribution. */
@@ -144,8 +145,8 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 	assert_true(grows < 0.04 * RUNS);
 }
 
-/* Live blocks by age, as windows show them: of older blocks fewer are left. First a cache that
- * replaces its blocks within the run, then the same cache and a leak. */
+/* Live blocks by age, as windows show them: the older the blocks, the fewer are left. The first
+ * case is a cache that replaces its blocks within the run. The second is this cache and a leak. */
 static void what_goes_on_dying_does_not_grow(void **state)
 {
 	static const double lives[] = {2, 5}; /* segments */

@@ -118,7 +118,7 @@ static void test_shapes_of_one_function(void **state)
 	other = add_shape(SHAPE_PARTICULAR, 300);
 	add_shape(SHAPE_PARTICULAR, 11); /* no known block has this shape */
 	add_known("session_new", session, 30);
-	add_known("page_new", other, 8); /* nine would be enough */
+	add_known("page_new", other, 8); /* one too few */
 	find();
 	assert_int_equal(origins.known, 38);
 	assert_int_equal(origins.n_rows, 1);
@@ -150,7 +150,8 @@ static void test_shapes_of_two_functions(void **state)
 	 * count as a shape that misleads. */
 	add_known("much_new", mostly, 990);
 	add_known("rare_new", mostly, 10);
-	for (int i = 0; i < 20; i++) { /* so that the class of shapes stays in use */
+	/* many good shapes, so that this class of shapes is not given up */
+	for (int i = 0; i < 20; i++) {
 		char name[] = "a_new";
 
 		name[0] = (char)('a' + i);
@@ -240,7 +241,7 @@ static void test_families(void **state)
 	}
 	add_known("join", string, 30);
 	add_known("concat", string, 30);
-	add_known("join", shapes[0], 30);    /* of a size that only join() makes */
+	add_known("join", shapes[0], 30);    /* only join() makes blocks of this size */
 	add_known("set_new", shapes[1], 31); /* a sum of 31 times 1/31 is not quite 1 */
 	find();
 	assert_int_equal(origins.n_rows, 1);

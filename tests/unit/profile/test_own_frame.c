@@ -231,8 +231,8 @@ static void interpreters_and_their_libraries_are_known(void **state)
 			fail_msg("%s is not of owner %d", scripts[i].name, scripts[i].owner);
 }
 
-/* If the interpreter is the program, its file is no library. Its functions are still not the
- * user's. */
+/* If the program is the interpreter itself, its file is not a library. Nevertheless its functions
+ * are not the user's. */
 static void frames_of_scripts_go_by_their_source(void **state)
 {
 	struct profile *profile = profile__new();
@@ -267,7 +267,7 @@ static void frames_of_scripts_go_by_their_source(void **state)
 			 FRAME_OF_INTERPRETER);
 	assert_int_equal(profile__frame_owner(profile, &script, "v8::Function::Call", NULL),
 			 FRAME_OF_INTERPRETER);
-	/* a program that was installed as a package is no library */
+	/* the file of the program is not a library, even if a package installed it */
 	free(profile->exe);
 	profile->exe = strdup(module.path);
 	assert_int_equal(profile__frame_owner(profile, &in_module, "parse", NULL), FRAME_OWN);

@@ -470,7 +470,7 @@ static void addresses_cannot_be_made_to_collide(void **state)
 		run = table->slots[i] ? run + 1 : 0;
 		longest = run > longest ? run : longest;
 	}
-	assert_true(longest < 500); /* by chance some 30 slots in a row are full */
+	assert_true(longest < 500); /* in a random table, some 30 slots in a row are full */
 	profile__free(profile);
 }
 
@@ -508,7 +508,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	live = profile__live(p);
 	interval = estimate__interval(&live);
 	assert_true(interval.high > 3.6 * (512 << 10) && interval.high < 3.8 * (512 << 10));
-	p->sites[site].alloc_bytes = 20000; /* the stack has allocated less than one such sample */
+	p->sites[site].alloc_bytes = 20000; /* less than one such sample stands for */
 	live = profile__live(p);
 	interval = estimate__interval(&live);
 	assert_true(interval.high > 18500 && interval.high < 4 * 20000);

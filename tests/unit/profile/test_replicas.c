@@ -129,8 +129,9 @@ static void figures_are_the_medians(void **state)
 	assert_true(replicas->ranks[0].index == 2 && replicas->ranks[0].n_abnormal == 1);
 	assert_true(replicas->ranks[0].excess == 50000 && replicas->ranks[0].total == 86000);
 	assert_true(replicas->ranks[0].median == 12000);
-	/* One replica has 36 of 60 blocks, more than sampling explains. But the others differ, too
-	 * (10 and 14), and two replicas hardly show how much replicas differ. */
+	/* One replica has 36 of 60 blocks, which is more than sampling explains. But the other two
+	 * replicas differ, too (10 and 14), and two are too few to show how much replicas usually
+	 * differ. */
 	assert_string_equal(function_of(replicas, &replicas->list[1]), "same");
 	assert_true(replicas->list[1].median == 12000 && replicas->list[1].p > 0.001);
 	replicas__free(replicas);

@@ -160,7 +160,7 @@ static void a_bit_of_everything(void **state)
 	add(&pieces, RESIDENT_FILE, 4 << 20, 20 * KIB, 0, "/lib/a");
 	add(&pieces, RESIDENT_STACK, 5 << 20, 16 * KIB, 0, NULL);
 	add(&pieces, RESIDENT_EARLIER, 6 << 20, 100 * KIB, 4 * KIB, NULL);
-	add(&pieces, RESIDENT_EARLIER, 8 << 20, 50 * KIB, 0, NULL); /* has a block in it */
+	add(&pieces, RESIDENT_EARLIER, 8 << 20, 50 * KIB, 0, NULL); /* a block lies in this piece */
 	/* the block is behind the end of this piece */
 	add(&pieces, RESIDENT_EARLIER, 10 << 20, 7 * KIB, 0, NULL);
 	/* shared memory is not the heap's, even if blocks are in it */
@@ -283,7 +283,7 @@ static void mappings_by_owner(void **state)
 	SITE(regions, 500 * KIB, true, "mmap", "sysmalloc", "malloc", "main");
 	assert_int_equal(profile__sort(regions), 0);
 	add(&pieces, RESIDENT_MAPPED, 1 << 20, 612 * KIB, 0, NULL);
-	add(&pieces, RESIDENT_MAPPED, 4 << 20, 10 * KIB, 0, NULL); /* of no site */
+	add(&pieces, RESIDENT_MAPPED, 4 << 20, 10 * KIB, 0, NULL); /* no site has this mapping */
 	assert_int_equal(resident__make(&pieces, NULL, regions, NULL, 0, true, &r), 0);
 	check_sums(r, 622 * KIB);
 	assert_int_equal(row_of(r, RESIDENT_HEAP, "")->bytes, 500 * KIB);
@@ -312,7 +312,7 @@ static void too_many(void **state)
 		memcpy(name, &(uint32_t){i | 0x40404040}, 4);
 		add(&pieces, RESIDENT_FILE, at += 1 << 20, KIB, 0, name);
 	}
-	/* the last name may pass the limit */
+	/* the limit may be exceeded by one name */
 	assert_true(pieces.names.used <= RESIDENT_MAX_NAMES + 64);
 	for (uint32_t i = 2000; i < RESIDENT_MAX_PIECES + 50; i++)
 		add(&pieces, RESIDENT_EARLIER, at += 1 << 20, KIB, 0, NULL);

@@ -54,8 +54,8 @@ static void losses_are_added_up(void **state)
 	assert_int_equal(profile__add_lost(a, "live_full", 1), 0);
 	assert_int_equal(profile__add_lost(b, "live_full", 2), 0);
 	assert_int_equal(profile__add_lost(b, "sites_full", 4), 0);
-	/* profiles of one run that were read from files: each has the count of the time when it was
-	 * made */
+	/* Profiles of one run were read from files. Each has the count at the time when it was
+	 * made. */
 	assert_int_equal(profile_run__note_lost(a->run, "files_refused", 8), 0);
 	assert_int_equal(profile_run__note_lost(b->run, "files_refused", 16), 0);
 	assert_int_equal(profile__add_losses(sum, a), 0);

@@ -58,7 +58,7 @@ static void solve_one(struct survival_ages *ages, struct survival_terms *terms, 
 	solve(&ages, 1, ALL, terms, s);
 }
 
-static double lowest[SURVIVAL_CLASSES]; /* lower bounds by the last solve_both() */
+static double lowest[SURVIVAL_CLASSES]; /* lower bounds that the last solve_both() found */
 
 /* Solves, and finds the lower bound. */
 static void solve_both(struct survival_ages *ages, struct survival_terms *terms, struct survival *s)
@@ -119,8 +119,8 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 	}
 	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
-	/* Blocks end by the wall clock, and a net second in windows has ten times as much wall time
-	 * as elsewhere. So elsewhere blocks end at a tenth of the rate. */
+	/* Blocks end by the wall clock. A net second in windows has ten times as much wall time as
+	 * a net second elsewhere. So per net second, a tenth as many blocks end elsewhere. */
 	solve_one(&ages, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }
@@ -149,7 +149,7 @@ static void contents_are_believed_where_they_differ(void **state)
 	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
-	/* now most contents are equal by chance, so frees decide */
+	/* most contents are equal by chance, so frees decide */
 	solve_one(&ages, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
@@ -296,7 +296,7 @@ static void few_frees_leave_a_doubt(void **state)
 			ages.looked_at[k] = 20 * sample * middle_of(k);
 		for (int k = survival__age_class(1); k <= old; k++)
 			ages.looked[k] = 20 * sample;
-		/* the youngest age of later windows has no free, by chance */
+		/* by chance, no free was seen at the youngest age of later windows */
 		ages.pairs[old - 2] = ages.pairs[old] = cases[i].seconds / WINDOW_S / 2 * sample;
 		ages.exposed[old - 2] = ages.exposed[old] =
 			cases[i].seconds / 2 * sample / PER_ALLOC_S;

@@ -24,7 +24,8 @@ static void test_classes_of_age(void **state)
 		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 }
 
-/* The trust is n / (n + 8), where n is the number of samples of one size with this variance. */
+/* The weight ("trust") of an estimate is n / (n + 8). Here n is the number of equal samples that
+ * would have the same variance. */
 static void test_trust(void **state)
 {
 	const struct windowed_born eight = {.samples = 8,
@@ -95,8 +96,8 @@ static void test_caches(void **state)
 		}
 }
 
-/* Bytes that have ended at this age or younger, in a cache that has run for RUN_S and in which one
- * byte is born per second. */
+/* A cache has run for RUN_S, and one byte per second is born in it. Returns the bytes that have
+ * ended at this age or younger. */
 static double ended_by(double mean, double age)
 {
 	age = fmin(age, RUN_S);
@@ -263,7 +264,7 @@ static void test_slow_cache(void **state)
 
 	(void)state;
 	begin(&s);
-	s.net_blocks = RATE / SIZE; /* of another stack */
+	s.net_blocks = RATE / SIZE; /* other stacks make the process's number of blocks grow */
 	show(&s, &slow, 0);
 	r = estimate(&s);
 	assert_near(r.live_bytes, RATE * 60 * -expm1(-RUN_S / 60), 0.05 * RATE * RUN_S);
@@ -424,8 +425,8 @@ static void test_later_stretches_see_ends(void **state)
 	assert_near(r.alloc_bytes, 150e6, 1);
 	/* half of what is left of the first stretch may have ended between the two stretches */
 	assert_near(r.live_bytes, 10.5e6 + 50e6 * 10.5 / 100, 1);
-	/* of the bytes allocated between the stretches, any number from none to twice the estimate
-	 * may live */
+	/* between none and twice the estimate of the bytes allocated between the stretches may
+	 * live */
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
@@ -618,7 +619,8 @@ static void test_windows_before_an_exec(void **state)
 	show(&s, &cache, 0);
 	s.run.n_windows = s.stack.n_born = 3;
 	of_new = estimate(&s);
-	memcpy(windows + WINDOWED_GROUPS, s.windows, 3 * sizeof(*windows)); /* each in its group */
+	/* windows of the three groups */
+	memcpy(windows + WINDOWED_GROUPS, s.windows, 3 * sizeof(*windows));
 	s.run.windows = windows;
 	s.run.n_windows = WINDOWED_GROUPS + 3;
 	s.run.n_before = WINDOWED_GROUPS;
@@ -693,8 +695,8 @@ static void test_balance(void **state)
 		    process.blocks_low > 900);
 }
 
-/* In one window pools ended, so the balance of births and ends is not known. So windows show
- * neither growth nor its absence. */
+/* Pools ended in one window, so the number of ends is not known. So windows show neither that the
+ * process grows nor that it does not. */
 static void test_no_balance_with_pools(void **state)
 {
 	const struct life forever = {0, 1};
@@ -712,8 +714,8 @@ static void test_no_balance_with_pools(void **state)
 	assert_true(isinf(process.blocks_high) && process.blocks_high > 0);
 }
 
-/* The process allocates for the first 24 of 40 s, and computes for the other 16. Windows of those
- * see no call, but they do stand for time. */
+/* The process allocates for the first 24 of 40 s, and only computes in the other 16 s. Windows in
+ * these 16 s see no call, but they stand for time all the same. */
 static void test_time_without_calls(void **state)
 {
 	const struct life forever = {0, 1};

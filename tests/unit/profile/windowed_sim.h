@@ -16,7 +16,7 @@
 #define RATE	1e6 /* bytes per second that the stack allocates */
 #define SIZE	100.0
 
-/* There is about one window a second. Gaps differ. */
+/* A run with about one window a second, at uneven distances. */
 struct sim {
 	struct windowed_window windows[WINDOWS];
 	struct windowed_born born[WINDOWS];
@@ -29,7 +29,7 @@ struct sim {
 	double slowed;
 };
 
-/* Gives S(a), the share of blocks that live longer than a. */
+/* Determines S(a), the share of blocks that live longer than a. */
 struct life {
 	double mean_s; /* exponential; 0: none die */
 	double stays;  /* share that never dies */
@@ -65,8 +65,8 @@ static inline void begin(struct sim *s)
 				       .wall_s = RUN_S};
 }
 
-/* Fills in what windows show of a stack. alike: the probability of equal contents. Blocks at an
- * address follow each other at once, each with the same life. */
+/* Fills in the figures that windows show of a stack. alike: the probability that a new block at an
+ * address has the contents of the old one. When a block ends, its address is used again at once. */
 static inline void show(struct sim *s, const struct life *l, double alike)
 {
 	double slowed = s->slowed > 0 ? s->slowed : 1;
@@ -79,7 +79,7 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 		double bytes = RATE * LENGTH * noise(i), left = 0;
 		int steps = 200;
 
-		for (int k = 0; k < steps; k++) { /* births are spread over the window */
+		for (int k = 0; k < steps; k++) { /* blocks are born evenly over the window */
 			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
 
 			left += part * survives(l, age * slowed);

@@ -68,7 +68,7 @@ static void check_probes_are_free(void)
 	assert_true(is_gone(probe[0])); /* the child has no copy any more */
 	assert_int_equal(stream__read_all(child__stream(child), &got, 1), 0);
 	assert_int_equal(got, 'y');
-	assert_int_equal(stream__read(child__stream(child), &got, 1), 0); /* it has ended */
+	assert_int_equal(stream__read(child__stream(child), &got, 1), 0); /* the child has ended */
 	assert_int_equal(child__end(child), 0);
 	close(probe[0]);
 	close(fd);
@@ -106,7 +106,7 @@ static void test_stopped_child(void **state)
 	close(fd);
 }
 
-/* If a child ends before it closes anything, nobody waits for it any longer. */
+/* If a child ends before it has closed its copies, the parent stops waiting for it. */
 static void test_ended_child(void **state)
 {
 	double began = clock__monotonic_s();

@@ -6,7 +6,8 @@
 
 #include "session/internal.h"
 
-/* The answers of the fake kernel and the fake search for allocators, and counts of their calls. */
+/* The results that the fake kernel and the fake search for allocators return, and counts of their
+ * calls. */
 static struct {
 	int found, attached; /* results of the next search, and of the next attempt to attach */
 	const char *unknown; /* the file whose malloc belongs to no known family */
@@ -21,8 +22,8 @@ static struct {
 	} traced[4];
 	uint32_t rows[4];
 	size_t n_traced, n_rows;
-	int process_of_fails;  /* negative errno; 0: it works */
-	struct abi_event late; /* comes while memtrace searches; process 0: none */
+	int process_of_fails;  /* negative errno with which the call fails; 0: it works */
+	struct abi_event late; /* an event that comes during a search; process 0: none */
 } fake;
 
 int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct maps *maps,
@@ -54,7 +55,7 @@ int __wrap_capture__attach(struct capture *capture, struct allocators *allocator
 
 	(void)capture, (void)allocators, (void)pid, (void)err;
 	fake.n_attaches++;
-	fake.attached = 0; /* the next attempt succeeds */
+	fake.attached = 0; /* only one attempt fails, the next one succeeds */
 	fake.n_probes += fake.brings_probes;
 	return rc;
 }

@@ -122,13 +122,14 @@ static void what_it_used_is_its_targets(void **state)
 		usleep(10000);
 		assert_int_equal(process__cpu_time_ns(pid, &cpu), 0);
 	}
-	borrowers__look(&session); /* there is no news, and the borrower goes on */
+	borrowers__look(&session); /* no news came, and the borrower still runs */
 	assert_true(target.lent_ns >= cpu && target.lent_ns < cpu + 10000 * MS);
 	assert_int_equal(other.lent_ns, 0);
 	assert_int_equal(process__cpu_time_ns(getpid(), &own), 0);
 	assert_int_equal(targets__cpu_ns(&target, &all), 0);
 	assert_true(all >= own + cpu);
-	assert_int_equal(target.borrowers_unseen, 1); /* counted once: its probes may not act */
+	/* counted once: perhaps probes do not act for it */
+	assert_int_equal(target.borrowers_unseen, 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	/* the kernel side knows the borrower's exact CPU time when it ends */
@@ -151,13 +152,14 @@ static void a_short_life_counts(void **state)
 	end_one(2 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
-	assert_int_equal(other.borrowers_unseen, 0); /* short, as from vfork to exec */
-	begin_one(NOT, 6);			     /* another process with the same pid */
+	/* does not count: as short as a child between vfork and exec */
+	assert_int_equal(other.borrowers_unseen, 0);
+	begin_one(NOT, 6); /* another process with the same pid */
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 10 * MS);
 	assert_int_equal(other.borrowers_unseen, 1);
-	begin_one(NOT, 7); /* its target has been removed */
+	begin_one(NOT, 7); /* target 7 has been removed */
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 10 * MS);
@@ -171,7 +173,7 @@ static void where_probes_act_nothing_is_unseen(void **state)
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.borrowers_unseen, 0);
-	session.scheduler.begun = true; /* turns: each process has probes of its own */
+	session.scheduler.begun = true; /* processes take turns, so each has probes of its own */
 	begin_one(NOT, 6);
 	end_one(8 * MS);
 	borrowers__look(&session);

@@ -96,10 +96,11 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 
 	(void)state;
 	assert_false(targets__rests(&targets[0], &rest));
-	assert_false(targets__rests(&targets[0], &rest)); /* the clock may lag */
+	/* too soon: the kernel's CPU times may lag */
+	assert_false(targets__rests(&targets[0], &rest));
 	rest.since_ns -= 2 * S;
 	assert_true(targets__rests(&targets[0], &rest));
-	assert_false(targets__rests(&targets[0], &other)); /* the first call with `other` */
+	assert_false(targets__rests(&targets[0], &other)); /* `other` is used for the first time */
 	assert_false(targets__rests(&targets[2], &runs));
 	runs.since_ns -= 2 * S;
 	wait_until_it_ran();
@@ -139,7 +140,7 @@ static void who_rests_is_not_due_until_its_run_is_longer(void **state)
 	assert_true(targets[2].is_due);
 	news__choose(&session, 213 * S, false);
 	assert_false(targets[0].is_due);
-	assert_true(targets[1].is_due); /* 63 s instead of 50 */
+	assert_true(targets[1].is_due); /* its last profile is 63 s old, more than 50 */
 	news__choose(&session, 225 * S, false);
 	assert_true(targets[0].is_due);
 	news__choose(&session, 210 * S, true);

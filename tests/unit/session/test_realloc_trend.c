@@ -39,7 +39,7 @@ static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 	return 0;
 }
 
-/* n_before: so many windows are of another program, before an exec */
+/* n_before: number of windows before an exec, of another program */
 static void begin_after(struct fixture *f, uint64_t n_before)
 {
 	const struct snapshot_sites table = {&key, &f->site, 1};

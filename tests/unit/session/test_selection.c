@@ -102,7 +102,8 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* Its exec of an unjudged program has ended the target. So far the end is only noted (exit_ns). */
+/* A target has executed a program that memtrace has not judged yet. This ends the target, but so
+ * far the end is only noted (exit_ns). */
 static void a_target_that_an_exec_ended_is_judged_again(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
@@ -115,7 +116,7 @@ static void a_target_that_an_exec_ended_is_judged_again(void **state)
 	assert_non_null(t);
 	t->info.pid = getpid();
 	selection__judge(s, &event);
-	assert_int_equal(s->n_targets, 1); /* it is a target */
+	assert_int_equal(s->n_targets, 1); /* the process is a target */
 	t->exit_ns = 1;
 	selection__judge(s, &event);
 	assert_int_equal(s->n_targets, 2);
@@ -136,12 +137,12 @@ static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 	selection__judge(s, &event);
 	assert_int_equal(fake.n_judged, 0);
 	assert_int_equal(s->n_targets, 1);
-	selection__judge(s, &event); /* the process is a target already */
+	selection__judge(s, &event); /* judged again: the process is a target already */
 	assert_int_equal(fake.n_added, 1);
 	end(s);
 }
 
-/* The target begins with the exec that was judged, however late this was. */
+/* The target begins at the time of its exec, not at the time when memtrace judged the exec. */
 static void a_judged_target_begins_with_its_exec(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
@@ -158,7 +159,8 @@ static void a_judged_target_begins_with_its_exec(void **state)
 	end(s);
 }
 
-/* A process that has ended before it was judged may have been of the wanted program. */
+/* A process that ended before memtrace could judge it may have run the wanted program, so it is
+ * counted. */
 static void who_ended_unjudged_is_counted(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};

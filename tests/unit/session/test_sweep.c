@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What becomes of processes whose news was lost, because the ring of events was full. */
+/* Processes whose news was lost because the ring of events was full. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -102,12 +102,12 @@ static void a_lost_end_is_found(void **state)
 	struct session *s = begin_with(child);
 
 	(void)state;
-	lose_news(s); /* not that of the child's end */
+	lose_news(s); /* the child still runs */
 	assert_int_equal(s->n_targets, 2);
 	end_child(child);
 	untrace(child);
 	targets__take_news(s);
-	assert_int_equal(s->n_targets, 2); /* nobody has said so */
+	assert_int_equal(s->n_targets, 2); /* the news of the child's end was lost */
 	lose_news(s);
 	assert_int_equal(s->n_targets, 1);
 	assert_non_null(targets__find_process(s, 1));
@@ -115,7 +115,8 @@ static void a_lost_end_is_found(void **state)
 	end(s);
 }
 
-/* It runs a program that does not fit, and the kernel side has ended tracing it. */
+/* The child has executed a program that is not selected, and the kernel side has ended tracing
+ * it. */
 static void a_lost_exec_ends_a_target(void **state)
 {
 	pid_t child = begin_child();
@@ -126,7 +127,7 @@ static void a_lost_exec_ends_a_target(void **state)
 	lose_news(s);
 	assert_int_equal(s->n_targets, 1);
 	assert_false(has_row(2));
-	trace(child, 3); /* one more exec, whose news was lost, too */
+	trace(child, 3); /* another exec, of a selected program */
 	lose_news(s);
 	assert_int_equal(s->n_targets, 2);
 	assert_int_equal(targets__find_process(s, 3)->info.pid, child);
@@ -156,7 +157,8 @@ static void a_stranger_is_adopted(void **state)
 	end(s);
 }
 
-/* Whether a process is traced cannot always be told: it keeps its row until it can. */
+/* A search cannot always tell whether a process is traced. Until a search can tell, the process
+ * keeps its row. */
 static void a_search_that_fails_takes_no_row(void **state)
 {
 	pid_t child = begin_child();
@@ -172,15 +174,15 @@ static void a_search_that_fails_takes_no_row(void **state)
 	assert_null(targets__find_process(s, 5));
 	fake.process_of_fails = 0;
 	s->lost_next_ns = 0;
-	targets__take_news(s); /* it is tried again, although no more news was lost */
+	targets__take_news(s); /* searches again, although no more news was lost */
 	assert_true(has_row(5));
 	assert_non_null(targets__find_process(s, 5));
 	end_child(child);
 	end(s);
 }
 
-/* The news of its beginning was lost, and that of its end, too. Another process begins while
- * memtrace searches: it has a row already, and its news is still to be read. */
+/* The news of a process's beginning and end were lost. Another process begins while memtrace
+ * searches. It has a row already, and the news of its beginning is still to be read. */
 static void rows_of_unnoticed_processes_are_given_back(void **state)
 {
 	struct session *s = begin();

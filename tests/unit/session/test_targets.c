@@ -79,7 +79,7 @@ static void no_room_for_probes_is_told_and_tried_again(void **state)
 	assert_int_equal(s->probes_refused, 1);
 	assert_true(s->files_short);
 	assert_string_equal(files__not_traced(s, t), "there is no room for more probes");
-	t->maps_changed = true; /* as when files__let_go() has made room */
+	t->maps_changed = true; /* files__let_go() sets this when it has made room */
 	targets__tell_mappings(s);
 	assert_int_equal(mark_of_first(s, t), FILE_SEEN);
 	assert_int_equal(s->probes_refused, 1);
@@ -162,8 +162,8 @@ static bool has_map(const struct target *t, uint64_t addr)
 	return maps__find(&t->maps, addr) != NULL;
 }
 
-/* A child may have called exec before memtrace reads its mappings. Those of its parent are not its
- * own then. They are taken only for a child that is gone already. */
+/* A child may have called exec before memtrace reads its mappings. Then the parent's mappings are
+ * not the child's. memtrace takes the parent's mappings only for a child that has ended already. */
 static void a_child_has_its_own_mappings_if_they_can_be_read(void **state)
 {
 	char path[] = "/parent";
@@ -194,7 +194,7 @@ static void a_child_has_its_own_mappings_if_they_can_be_read(void **state)
 	end(s);
 }
 
-/* What the process used before the exec that made it a target is not the target's. */
+/* CPU time from before the exec that made the process a target does not count. */
 static void cpu_time_counts_from_the_start(void **state)
 {
 	struct session *s = begin();
@@ -226,8 +226,7 @@ static void the_wall_clock_is_noted_with_the_start(void **state)
 	end(s);
 }
 
-/* What a target has done counts for the whole run, also when its profile was made and it is
- * removed. */
+/* A target's figures stay in the totals of the run after the target was removed. */
 static void totals_outlive_targets(void **state)
 {
 	struct session *s = begin();
@@ -271,14 +270,14 @@ static void who_has_ended_has_no_windows(void **state)
 	assert_int_equal(status.running, 2);
 	assert_int_equal(status.windowed, 1);
 	s->targets[1]->ended = s->targets[2]->ended = true;
-	session__status(s, &status); /* what the run was, since nothing goes on any more */
+	session__status(s, &status); /* all targets have ended: counts those that had windows */
 	assert_int_equal(status.running, 0);
 	assert_int_equal(status.windowed, 2);
 	end(s);
 }
 
 /* All samples of a process were dropped, because a table of the kernel side was full. The process
- * stays until its profile tells so. */
+ * stays a target, so that its profile can say so. */
 static void a_process_that_lost_its_samples_is_kept(void **state)
 {
 	struct session *s = begin();
@@ -307,7 +306,8 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	say(EVENT_FORK, 2, 1, 200);
 	targets__take_news(s);
 	child = targets__find_process(s, 2);
-	say(EVENT_VICTIM, 0, 0, 300); /* has only a pid, and means the newest target of this pid */
+	/* the event names a pid: it concerns the newest target with this pid */
+	say(EVENT_VICTIM, 0, 0, 300);
 	fake.events[fake.n_events - 1].anon_bytes = 64 << 20;
 	targets__take_news(s);
 	assert_true(child->is_victim && !child->ended && !child->death);
@@ -349,7 +349,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 	} lives[] = {
 		{1000, 1100, false}, {1900, 1990, false}, /* probes are everywhere until 2,000 */
 		{1950, 2050, true},  {2100, 2200, true},
-		{2900, 3100, true}, /* and from 3,000 on */
+		{2900, 3100, true}, /* probes are everywhere from 3,000 on */
 		{3100, 3200, false},
 	};
 	const uint64_t begin_ns = clock__now_ns(CLOCK_MONOTONIC); /* all files are older */
@@ -368,7 +368,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 			host__returned(&s->scheduler.host, begin_ns + 3000);
 		say(EVENT_FORK, 2, 1, begin_ns + lives[i].begin);
 		targets__take_news(s);
-		s->scheduler.begun = true; /* only now, or it would schedule the new target */
+		s->scheduler.begun = true; /* not earlier: the new target must not be scheduled */
 		say(EVENT_EXIT, 2, 0, begin_ns + lives[i].end);
 		targets__take_news(s);
 		s->scheduler.begun = false;
@@ -378,8 +378,8 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 	end(s);
 }
 
-/* The target's file had gone before it could be opened, and the next program's file got its inode
- * number. What is known of that file says nothing about the target. */
+/* The target's file was deleted before memtrace could open it, and a later program's file has the
+ * same inode number. The allocators of the later file must not be taken for the target's. */
 static void a_file_with_the_same_inode_is_not_its_own(void **state)
 {
 	struct session *s = begin();
@@ -406,8 +406,9 @@ static void a_file_with_the_same_inode_is_not_its_own(void **state)
 	end(s);
 }
 
-/* News of two programs comes at once: the file of the first is deleted, and the file of the second
- * has its inode number and is known. The file is older than the third program, which may run it. */
+/* News of several programs comes at once. The first program's file is deleted, and the second
+ * program's file has its inode number and is known. The third program began after this file was
+ * made, so it may run this file. */
 static void a_newer_file_is_not_its_own(void **state)
 {
 	struct session *s = begin();
@@ -442,7 +443,8 @@ static void a_newer_file_is_not_its_own(void **state)
 	end(s);
 }
 
-/* The watch also reports the exec that a target began with, after the target's maps were read. */
+/* After a target's maps were read, the watch may still report the exec with which the target
+ * began. */
 static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 {
 	struct session *s = begin();

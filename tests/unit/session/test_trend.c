@@ -183,8 +183,8 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	allocated = (struct estimate){.bytes = profile->sites[0].alloc_bytes,
 				      .variance = profile->sites[0].alloc_variance,
 				      .common = profile->sites[0].alloc_common};
-	/* Ten times the bytes that were seen, as if the child went on at this rate. The interval
-	 * also includes that it allocated nothing more. */
+	/* The estimate is ten times the bytes that were seen, as if the child had gone on at this
+	 * rate. The interval also contains the case that it allocated nothing more. */
 	assert_true(fabs(allocated.bytes - 10240000) < 1000);
 	assert_true(estimate__interval(&allocated).low <= 1024000 &&
 		    estimate__interval(&allocated).high > 12e6);
@@ -196,13 +196,13 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 /* A cache of KEYS blocks of 1000 bytes. Twenty times a second, a key's block is replaced: the new
  * one takes the address of the block that was freed last. */
 #define KEYS	 500
-#define STRETCH	 (20 * S) /* of continuous tracing */
-#define REPLACED (S / 20) /* from one replacement to the next */
+#define STRETCH	 (20 * S) /* time of continuous tracing */
+#define REPLACED (S / 20) /* time from one replacement to the next */
 
 struct cache {
 	uint64_t addr[KEYS], spare, now_ns;
 	size_t next;
-	/* what the kernel's table has, by address: when the block was born; 0: nothing */
+	/* the kernel's table: by address, the time when the block was born; 0: no block */
 	uint64_t known[KEYS + 1];
 };
 
@@ -325,7 +325,7 @@ static void interruptions_do_not_add_up(void **state)
 	(void)state;
 	interrupt(S / 4, 0.03, 1.15);
 	interrupt(10 * S, 0.25, 1.6);
-	interrupt(40 * S, 0.25, 2); /* two thirds of the run are not seen, and no window helps */
+	interrupt(40 * S, 0.25, 2); /* two thirds of the run are not traced, not even in windows */
 }
 
 int main(void)

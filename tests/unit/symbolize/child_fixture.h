@@ -108,7 +108,8 @@ static inline bool status_says(const char *status, const char *wanted)
 	return strstr(status, wanted);
 }
 
-/* State of a sealed child: /proc/PID/status, the number of descriptors, oom_score_adj. */
+/* The state of a child after it has entered the sandbox: /proc/PID/status, number of descriptors,
+ * oom_score_adj. */
 struct watch {
 	char status[8192];
 	size_t n_fds;
@@ -131,8 +132,8 @@ static inline size_t slurp(pid_t pid, const char *name, char *buf, size_t room)
 	return n;
 }
 
-/* Is called while child_waits() holds the child. When the child is sealed, this callback records
- * its state and kills it. */
+/* Is called while child_waits() holds the child. Once the child is in the sandbox, this callback
+ * records the child's state and kills the child. */
 static inline void watch_child(void *ctx)
 {
 	struct watch *watch = ctx;

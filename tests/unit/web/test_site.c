@@ -59,7 +59,7 @@ static void come(pid_t pid, const char *comm, uint64_t start_ns, int n)
 	come_with(profile, pid, comm, start_ns, n);
 }
 
-static enum profile_mode mode; /* of the profiles that come_nth() makes */
+static enum profile_mode mode; /* mode of the profiles that come_nth() makes */
 
 static int begin(void **state)
 {
@@ -357,7 +357,8 @@ static void each_path_has_its_answer(void **state)
 	store__end_round(&site.store, true);
 	site.news_at_s = clock__monotonic_s();
 	assert_says("/", NULL, NULL, 200, "<a href=\"/pid/7/\">7</a>");
-	assert_says("/", NULL, NULL, 200, "<td class=\"l\">no stack surely grows"); /* no more */
+	/* no other stack is listed */
+	assert_says("/", NULL, NULL, 200, "<td class=\"l\">no stack surely grows");
 	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\":900");
 	assert_says("/sd", NULL, NULL, 200, "\"targets\":[\"localhost:9178\"]");
 	assert_says("/healthz", NULL, NULL, 200, "ok");
@@ -554,7 +555,7 @@ static void one_may_be_left_alone(void **state)
 	come(8, "leaky", START_NS, 2);
 	store__end_round(&site.store, true);
 	assert_says("/pid/7/", NULL, NULL, 200, "again: &lt;i&gt;it is a &quot;32-bit&quot;");
-	assert_says("/pid/9/activate", NULL, "", 404, "no process 9"); /* it has ended */
+	assert_says("/pid/9/activate", NULL, "", 404, "no process 9"); /* process 9 has ended */
 	assert_says("/targets", NULL, NULL, 200, "\"inactive\":[{\"pid\":7");
 	come(7, "leaky", START_NS, 1);
 	store__end_round(&site.store, true);
@@ -954,7 +955,7 @@ static void silence_is_told(void **state)
 	(void)state;
 	site.begin_s -= 100;
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for 100 s");
-	tell(&(struct feed_message){.kind = FEED_ROUND, .every_s = 15}); /* it failed */
+	tell(&(struct feed_message){.kind = FEED_ROUND, .every_s = 15}); /* the round failed */
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
 	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 7});
 	assert_says("/healthz", NULL, NULL, 200, "ok");
