@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From "go" until the line "stop", --threads T (4) threads call every function of the malloc
- * family, hold blocks, check their content and free them. A tracer can attach and detach at any
+ * family, hold blocks, check their content and free them. A tracer may attach and detach at any
  * moment. Prints {"threads": T, "intact": true}. An overwritten block, an unaligned block or a
  * failed allocation ends the program with SIGABRT. */
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 static volatile bool over;
 
-/* Fills the first and last byte. If anybody else writes over these bytes, check() notices. */
+/* Fills the first and last byte. check() notices if other code has written over them. */
 static void *mark(void *p, size_t size, unsigned char fill)
 {
 	unsigned char *bytes = p;

@@ -89,8 +89,9 @@ NOINLINE static void be_interrupted(size_t size)
 	KEEP(NULL);
 }
 
-/* The signal comes between two instructions of this program, not in libc. By then the function has
- * set up its frame: without a frame, frame pointers alone would miss the caller. */
+/* The signal comes between two instructions of this program, not in libc. At this place the
+ * function has set up its frame. Before that, a walk by frame pointers alone would miss the
+ * caller. */
 NOINLINE static void be_trapped(size_t size)
 {
 	handler_size = size;
@@ -106,7 +107,7 @@ static void handle(int sig, int flags)
 	sigaction(sig, &action, NULL);
 }
 
-/* elsewhere: the handlers run on a stack of their own; false: on the interrupted stack. */
+/* elsewhere: true: the handlers run on a stack of their own; false: on the interrupted stack. */
 NOINLINE static void signals(bool elsewhere, size_t size)
 {
 	static char memory[65536];
@@ -246,7 +247,8 @@ NOINLINE static void coroutine(ucontext_t *context, void (*entry)(void), char *s
 NOINLINE static void run_coroutines(void)
 {
 	static char stack[65536];
-	char near[65536]; /* below the caller's frames: a walk that goes too far reads it */
+	/* lies below the caller's frames, where a walk that goes too far would read */
+	char near[65536];
 
 	coroutine(&ping_context, ping, stack, sizeof(stack));
 	coroutine(&pong_context, pong, near, sizeof(near));
@@ -293,7 +295,7 @@ NOINLINE static void *one_of_many(void *arg)
 
 	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < ROUNDS; i++) {
-		void *other = malloc(SIZE_OF(id) + 1000); /* freed, so not in the truth */
+		void *other = malloc(SIZE_OF(id) + 1000); /* freed, so it is not in the truth */
 
 		KEEP(other);
 		left(id, DEPTH_OF(id));
@@ -385,7 +387,7 @@ int main(int argc, char **argv)
 	declare(20025, "call_those_that_jump", "main", NULL);
 	declare(20027, "allocate", "jump_to_malloc", "call_those_that_jump", "main", NULL);
 
-	run_coroutines(); /* they have their own stacks, without main */
+	run_coroutines(); /* threads have stacks of their own, without main */
 	for (size_t size = 20031; size <= 20035; size += 2) {
 		bool is_ping = size != 20033;
 

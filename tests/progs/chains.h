@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the programs of test_stacks.py share. Each program allocates blocks in call chains of known
  * shape and keeps them. Each chain has a block size of its own. For each size, the line of truth
- * has the number of blocks and the functions on the stack. They are innermost first: from the
- * caller of malloc to main, or to another function that the stack begins with:
+ * has the number of blocks and the functions on the stack. The functions are listed innermost
+ * first, from the caller of malloc to the outermost one, which is main or a thread's first
+ * function:
  *
  *	{"stacks": [{"size": SIZE, "objects": N, "frames": ["leaf", ..., "main"]}, ...]}
  *
@@ -68,7 +69,8 @@ static inline void chains_begin(void)
 {
 	char line[8];
 
-	/* The buffer holds all output, so that nothing is written or allocated before the end */
+	/* The buffer has room for all output, so that nothing is written or allocated before the
+	 * end. */
 	setvbuf(stdout, chains_buffer, _IOFBF, sizeof(chains_buffer));
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);

@@ -73,7 +73,8 @@ class Named
 	}
 };
 
-/* Visitor is its second base, so callers reach visit() through a thunk, which jumps to it. */
+/* Visitor is its second base class. So callers reach visit() through a thunk, which jumps to
+ * visit(). */
 class Both : public Named, public Visitor
 {
       public:
@@ -207,7 +208,7 @@ NOINLINE int throwing_compare(const void *a, const void *b)
 	return 0;
 }
 
-/* Throws through C code. */
+/* Throws an exception that passes through C code. */
 NOINLINE void catch_over_qsort()
 {
 	int numbers[] = {3, 1, 2};

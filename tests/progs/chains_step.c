@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One function in three builds, for chains_mixed.c: STEP_NAME is its name. */
+/* One function, which is built three times for chains_mixed.c, each time with another name
+ * STEP_NAME. */
 #include "chains_step.h"
 #include "chains.h"
 

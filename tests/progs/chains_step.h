@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The steps of chains_mixed.c, compiled to different kinds of code. */
+/* The steps of chains_mixed.c. They are compiled to different kinds of code. */
 #ifndef TESTS_PROGS_CHAINS_STEP_H
 #define TESTS_PROGS_CHAINS_STEP_H
 
@@ -8,7 +8,7 @@
 #define MAX_STEPS 32
 
 struct path {
-	size_t size; /* of the block that is allocated after the last step */
+	size_t size; /* size of the block that is allocated after the last step */
 	int n;	     /* number of steps */
 	void (*step[MAX_STEPS])(const struct path *path, int i);
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* malloc and free in a tight loop, to measure the cost of a probe. Each "go" runs one round and
  * prints one line {"pairs", "threads", "size", "seconds", "ns_per_pair"}, until "quit" or the end
- * of input. So one process can be measured untraced and traced. ns_per_pair is the time that a
- * thread takes for a pair, as the mean over the threads. --pairs N (10000000): pairs per thread
- * and round; --seconds S: instead, a round lasts about S seconds; --size S (64); --threads T (1);
- * --auto: one round, without "go"; --between N (0): N steps of other work between two pairs; a step
- * takes 0.25 to 1 ns. Compiled with ALLOC and FREE, the program calls these two functions instead
- * of malloc and free. Compiled with POOL, it calls functions of its own pool. */
+ * of input. So the same process can be measured without and with a tracer. ns_per_pair is the mean
+ * time that a thread takes for a pair. --pairs N (10000000): pairs per thread and round; --seconds
+ * S: instead, a round lasts about S seconds; --size S (64); --threads T (1); --auto: one round,
+ * without "go"; --between N (0): N steps of other work between two pairs; a step takes 0.25 to 1
+ * ns. Compiled with ALLOC and FREE, the program calls these two functions instead of malloc and
+ * free. Compiled with POOL, it calls functions of its own pool. */
 #include <pthread.h>
 #include <time.h>
 

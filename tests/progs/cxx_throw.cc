@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ that throws through and out of the allocator, in --rounds N (2000): std::bad_alloc from
- * operator new, other exceptions over many frames with destructors that free, virtual calls,
- * containers, nothrow and aligned new. A return probe on a function that throws kills the program.
- * This program must end as always, with {"checksum": ...}, which depends on --rounds alone. */
+/* C++ exceptions that pass through the allocator or come from it, in --rounds N (2000):
+ * std::bad_alloc from operator new, other exceptions over many frames with destructors that free,
+ * virtual calls, containers, nothrow and aligned new. A return probe on a function that throws
+ * kills the program. This program must end as always, with {"checksum": ...}, which depends on
+ * --rounds alone. */
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -62,7 +63,8 @@ class Polygon : public Shape
 	std::vector<uint64_t> points_;
 };
 
-/* Its constructor throws after its member has allocated. The compiler's code frees both. */
+/* The constructor throws after its member has allocated. The compiler's code frees the object and
+ * the member. */
 class Impossible
 {
       public:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocates in before_exec, executes itself, allocates in after_exec. The blocks of before_exec end
  * with the old address space, although nobody freed them. Says "ready" and waits for "go" once,
- * before the exec. After the exec the process, whose pid is the same, prints the truth. "gone" has
- * the blocks of before_exec. */
+ * before the exec. After the exec the process, whose pid is the same, prints the truth. The truth
+ * lists the blocks of before_exec under "gone". */
 #define TRUTH_BLOCKS_LOG2 14
 #include "truth.h"
 

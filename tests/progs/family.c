@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process with children of all kinds: fork (this child frees blocks that it inherited), a fork of
- * the fork, fork and exec, vfork and exec, posix_spawn. Each process reports what it holds at its
- * end. Protocol as in truth.h. The truth is {"processes": {"PID": [bytes, objects], ...}}.
+/* A process with children of all kinds: by fork (this child frees blocks that it inherited), by a
+ * fork in this child, by fork and exec, by vfork and exec, and by posix_spawn. Each process reports
+ * what it holds at its end. Protocol as in truth.h. The truth is {"processes": {"PID": [bytes,
+ * objects], ...}}.
  *
  * family hold N SIZE MS	one of the children: holds N blocks of SIZE bytes for MS ms
  * family leak N SIZE MS	allocates N blocks of SIZE bytes, one every MS ms; no report */

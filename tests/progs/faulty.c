@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A library to preload. The library lets one system call fail, of those that a program makes for
- * BPF and probes.
+/* A library to preload. Of the system calls that a program makes for BPF and probes, it lets one
+ * fail.
  *
  * FAULT_AT is the number of the call that fails, counted from 1 over the program and its children;
  * 0: no call fails. FAULT_ERRNO is the error of this call. Each counted call is a line in the file
  * FAULT_LOG: its number and its name. Calls that make, place or remove something are counted. Calls
- * that read and write maps are not counted, because their number depends on chance. */
+ * that read or write maps are not counted, because their number differs from run to run. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO"),
 		   *log = getenv("FAULT_LOG");
 
-	unsetenv("LD_PRELOAD"); /* no faults in what the program starts */
+	unsetenv("LD_PRELOAD"); /* programs that this program starts get no faults */
 	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	if (fault == MAP_FAILED || !at)

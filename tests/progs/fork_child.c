@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A parent that allocates, forks a child and allocates again. The child frees the blocks that it
- * inherited and allocates its own, at the same addresses. The truth that is printed is the parent's
- * alone. */
+ * inherited and allocates its own, at the same addresses. The printed truth covers only the
+ * parent. */
 #include <sys/wait.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -21,7 +21,7 @@ NOINLINE static void *parent_after_fork(size_t size)
 	return T_MALLOC(size);
 }
 
-/* Does not count its blocks, because its counts would end with the child. */
+/* The child's blocks are not counted, because the counts would end with the child. */
 NOINLINE static void child_frees_inherited(void)
 {
 	for (size_t i = 0; i < BLOCKS; i++)

@@ -53,7 +53,8 @@ static size_t draw_size(struct thread *thread)
 	return 1 + draw(thread) % 600;
 }
 
-/* Only the first word of a small block is written. The rest stays as malloc() returned it. */
+/* In a small block, only the first word is written. The rest keeps the content that malloc()
+ * returned. */
 static void *touch(void *block, size_t size)
 {
 	memset(block, 0x5a, size > 120 ? size : size < 8 ? size : 8);
@@ -107,7 +108,7 @@ static void *work(void *arg)
 
 static void print_own_numbers(void)
 {
-	/* looked up, not linked, because the same program runs with and without jemalloc */
+	/* looked up at run time, because the same program runs with and without jemalloc */
 	int (*mallctl)(const char *, void *, size_t *, void *, size_t) =
 		(int (*)(const char *, void *, size_t *, void *, size_t))dlsym(RTLD_DEFAULT,
 									       "mallctl");

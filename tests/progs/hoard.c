@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Leaks until it is killed, for tests with a limit of memory. Beside the leak, it replaces the
- * blocks of a cache as fast as it can.
+/* Leaks until it is killed, for tests with a limit of memory. Beside the leak, the program replaces
+ * the blocks of a cache as fast as it can.
  *
  *   --leak N   bytes leaked a second (10,000,000; 0: as fast as it can, without the cache)
  *   --size N   bytes of a leaked block (4000)
@@ -23,8 +23,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* No two blocks begin with equal bytes, as in real programs. All of a block is written, so that it
- * is resident. */
+/* No two blocks begin with equal bytes, as in real programs. All bytes of a block are written, so
+ * that the block is resident. */
 static void fill(void *block, size_t size)
 {
 	static uint64_t serial;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that are held in every way, and blocks that are lost. Prints the address of each block and
- * whether a tool must report the block as held or lost. Then it drops its own pointers to the lost
- * blocks.
+/* Blocks that are held in every way, and blocks that are lost. For each block, prints the address
+ * and whether a tool must report the block as held or lost. Then it drops its own pointers to the
+ * lost blocks.
  *
  * JSON after "go": {"held": {"way": [addresses]}, "lost": {"way": [addresses]}}. A lost block is
  * one to which no pointer is left. (Freed memory may have a pointer to it, but is not searched.
@@ -17,7 +17,7 @@
 
 #include "truth.h"
 
-#define SIZE	  72 /* of most blocks, as asked for */
+#define SIZE	  72 /* requested size of most blocks */
 #define MAX_COUNT 2000
 #define HIDE	  0x5555555555555555ull
 #define MAX_LARGE 64
@@ -44,7 +44,7 @@ struct node **global_table; /* a block of pointers */
 uintptr_t global_tagged[MAX_COUNT];
 char *global_interior[MAX_COUNT];
 __thread struct node *thread_array[MAX_COUNT];
-struct node **mapped_array; /* in a mapping of its own */
+struct node **mapped_array; /* each large block is in a mapping of its own */
 void *global_large[MAX_LARGE * N_LARGE_SIZES];
 
 /* A scan does not mistake printed addresses in buffers for pointers, because they are digits. */
@@ -166,7 +166,7 @@ static void *holder(void *unused)
 	return on_stack[0];
 }
 
-/* Only a register holds the block. The system call does not overwrite this register. */
+/* Only a register has the block's address, and the system call does not overwrite this register. */
 static void *in_register(void *unused)
 {
 	struct node *node;
@@ -232,7 +232,7 @@ NOINLINE static void lose(void)
 	way("itself");
 	last = new_node(NULL);
 	last->next = last;
-	/* the block points to a held block; a pointer in this direction does not hold the block */
+	/* the lost block points to a held block, which does not hold the lost block */
 	way("upwards");
 	last = new_node(global_list);
 	way("hidden");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak among innocents, that is, functions that allocate a lot and do not leak. Runs from "go"
- * until the line "stop", as fast as it can or at --rate N pairs of allocation and free a second.
- * The first argument names the scenario (default: "mixed"). The table "scenarios" below has for
- * each scenario the functions that leak, how fast they leak, and the sizes of their blocks.
+/* A leak beside functions that allocate a lot and do not leak ("innocents"). Runs from "go" until
+ * the line "stop", as fast as it can or at --rate N pairs of allocation and free a second. The
+ * first argument names the scenario (default: "mixed"). The table "scenarios" below has for each
+ * scenario the functions that leak, how fast they leak, and the sizes of their blocks.
  *
  *   --leak N         bytes leaked a second (scenario work: in a million
  *		    pairs; 0: no leak), --size N bytes a block
@@ -13,7 +13,7 @@
  *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
  *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
  * All memory of a leak belongs to one function, on one stack. Caches are full from the start. So
- * most memory that does not grow in the long run does not grow at first either. Blocks contain
+ * most of the memory that stays constant in the long run is constant at first, too. Blocks contain
  * numbers, pointers and text, as in real programs. */
 #include <dlfcn.h>
 #include <poll.h>
@@ -23,8 +23,8 @@
 
 #include "truth.h"
 
-/* Pairs between two reads of the clock. They are few, so that events by the clock are in time even
- * if each pair takes a microsecond more. */
+/* Pairs of allocation and free between two reads of the clock. They are few, so that timed events
+ * come in time even if each pair takes a microsecond longer. */
 #define TURN	     250
 #define LISTEN_TURNS 64 /* turns between checks for a line from the tester */
 #define CACHE	     50000
@@ -50,7 +50,7 @@ static uint64_t now_ns(clockid_t clock)
 static uint64_t state, serial, start_ns, clock_ns;
 static uint64_t life_ns;
 
-/* Writes what a program might write: an id, a time, pointers, text. */
+/* Writes contents like those of a real program: an id, a time, pointers, text. */
 static void *fill(void *p, size_t size)
 {
 	static const char text[] = "GET /index.html HTTP/1.1\r\nHost: example.org\r\n";
@@ -101,7 +101,7 @@ NOINLINE static size_t map_forgotten(size_t size)
 	return size;
 }
 
-/* All nodes stay reachable through the list, but no code uses them again. */
+/* The list still leads to all nodes, but no code uses them again. */
 NOINLINE static size_t link_node(size_t size)
 {
 	struct node {
@@ -119,7 +119,7 @@ NOINLINE static size_t link_node(size_t size)
 }
 
 static struct {
-	void (*handle)(void); /* allocates and frees */
+	void (*handle)(void); /* allocates memory and frees it */
 	size_t (*forget)(size_t size);
 } plugin;
 
@@ -217,8 +217,8 @@ static void close_connections(void)
 		free(connections[first_connection++ % CONNECTIONS].block);
 }
 
-/* A store of 50 MB, in blocks of 200 to 1800 bytes. The same code fills the store and replaces
- * blocks, so the code does not show which of the two happens. */
+/* A store of 50 MB, in blocks of 200 to 1800 bytes. The same code first fills the store and then
+ * replaces blocks, so a stack does not show which of the two happens. */
 NOINLINE static void replace_stored(void)
 {
 	static void *store[STORE];
@@ -496,7 +496,7 @@ static void work_images(uint64_t i)
 struct leak {
 	const char *function; /* the function that leaks */
 	size_t (*one)(size_t size);
-	uint64_t per_s; /* bytes; with by_work: bytes in a million pairs */
+	uint64_t per_s; /* bytes a second; with by_work: bytes in a million pairs */
 	size_t size;
 	/* bytes leaked so far; when the leak began, by the clock and in pairs */
 	uint64_t bytes, since_ns, since_pairs;
@@ -520,13 +520,13 @@ struct timed {
 
 static struct scenario {
 	const char *name;
-	void (*set_up)(void); /* this and the next two may be NULL */
+	void (*set_up)(void); /* set_up, event and always may be NULL */
 	void (*event)(void);
 	void (*always)(void);	  /* called once a turn */
-	void (*work)(uint64_t i); /* called at about the i-th pair */
+	void (*work)(uint64_t i); /* called once for each pair; i is the pair's number */
 	struct leak leaks[MAX_LEAKS];
 	struct timed timed[MAX_TIMED];
-	uint64_t life_ms; /* of connections */
+	uint64_t life_ms; /* life of connections */
 	bool by_work, from_event;
 	const char *innocents;
 } scenarios[] = {

@@ -2,8 +2,8 @@
 /* A process that sleeps while a child allocates in its memory. The child comes from clone() with
  * CLONE_VM, so it is a process of its own and not a thread. At "go" the child begins to leak a
  * block of --size bytes (default 1000) every --us microseconds (default 1000). At "stop" it ends.
- * The truth tells what the child leaked: {"blocks", "bytes"}. The parent uses next to no CPU time
- * meanwhile. Parent and child share the data that the C library has for one thread, so only one of
+ * The truth is the memory that the child leaked: {"blocks", "bytes"}. Meanwhile the parent uses
+ * nearly no CPU time. Parent and child share the C library's data for one thread, so only one of
  * them may call the C library at a time. */
 #include <stdatomic.h>
 #include <signal.h>

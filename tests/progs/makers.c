@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Ten functions that make blocks. Each function makes blocks of its own kind. First the program
  * fills its heap, then it prints how many blocks of each function it holds ("FUNCTION BLOCKS
- * BYTES", requested bytes) and "ready". From then on each function except make_config() replaces
- * its blocks, one after the other, so that these numbers stay the same. Blocks of different
+ * BYTES", requested bytes) and "ready". Then each function except make_config() replaces its
+ * blocks, one after the other. So the numbers of blocks stay the same. Blocks of different
  * functions do not look alike, with one exception: make_config() and make_entry() make the same
  * struct.
  *

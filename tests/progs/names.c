@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates where function names are hard to find: in inlined functions, in code that a JIT made
- * (at a fixed address; the test gives it a name), in a signal handler that interrupts the vdso.
- * Prints the right names. */
+/* Allocates in places whose function names are hard to find, and prints the right names. The places
+ * are inlined functions, code of a JIT (at a fixed address; the test gives it a name), and a signal
+ * handler that interrupts the vdso. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

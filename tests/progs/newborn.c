@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates as its first action, in deep chains through libc, and ends after some milliseconds.
+/* Allocates at once after its start, in deep chains through libc, and ends after some milliseconds.
  *
  * usage: newborn MS [LIBRARY]
  *

@@ -30,7 +30,7 @@ void free(void *p)
 
 void *calloc(size_t n, size_t size)
 {
-	return malloc(n * size); /* never used before, so all zeroes */
+	return malloc(n * size); /* memory that was never used, so its bytes are 0 */
 }
 
 void *realloc(void *p, size_t size)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program that changes its own copy of the C library's code, as hot patching and some agents do.
  * The program makes malloc and free (with --mmap: mmap and munmap) begin with a jump to functions
- * of its own. It patches the code before it says "ready". With --later it patches after the first
- * "go", when it gets the word "patch". It answers this word with {}. After each "go" it calls both
- * functions many times and prints {"calls": N, "own": N}. calls: how often it called them; own: how
- * often its own functions ran. If somebody overwrites the jumps, the two numbers differ, or the
- * program crashes. */
+ * of its own. It patches the code before it says "ready". With --later it does not patch until it
+ * gets the word "patch", after the first "go". It answers "patch" with {}. After each "go" it calls
+ * both functions many times and prints {"calls": N, "own": N}. calls: how often it called them;
+ * own: how often its own functions ran. If a tracer overwrites the jumps, the two numbers differ,
+ * or the program crashes. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

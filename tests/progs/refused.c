@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An allocator for refusing.c. One of its functions begins with an instruction on which no uprobe
- * may be placed (it has a segment prefix). So every kernel refuses a probe on this function. The
- * builds refused_free.so and refused_valloc.so are named after this function. */
+ * may be placed (it has a segment prefix). So every kernel refuses a probe on this function. Two
+ * builds, refused_free.so and refused_valloc.so, are named after the refused function. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ __attribute__((used)) static void (*const to_free)(void *) = body_je_free;
 #define FUNCTION(name, code)                                                                       \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code           \
 		"\n.size " #name ", . - " #name)
-/* cs xchg %ax,%ax. After it there is no better place for a probe. */
+/* cs xchg %ax,%ax. The function has no better place for a probe. */
 #define REFUSED(to) ".byte 0x2e, 0x66, 0x90\njmp *" #to "(%rip)"
 
 FUNCTION(je_malloc, "push %rax\npop %rax\njmp body_je_malloc");
@@ -27,7 +27,7 @@ FUNCTION(je_free, "push %rax\npop %rax\njmp body_je_free");
 FUNCTION(je_valloc, REFUSED(to_valloc));
 #endif
 
-/* Slots of one size. No memory comes from the C library. */
+/* Memory is given out in slots of one size. None comes from the C library. */
 #define SLOT  1024
 #define SLOTS 4096
 

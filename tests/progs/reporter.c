@@ -6,8 +6,8 @@
  * second.
  *
  * leaks() leaks blocks of 600 to 1400 bytes, serves() holds and replaces blocks of several sizes.
- * On the line "pause" it stops working, and prints what it still holds of the memory that it has
- * allocated since "go":
+ * On the line "pause" it stops its work, and prints the memory that it has allocated since "go" and
+ * still holds:
  *   {"functions": {name: {"live_bytes", "live_objects"}}, "samples", "unreported", "semaphores"}
  * samples: how many it took; unreported: how many of them no tracer asked for; semaphores: the
  * present values of the markers' two semaphores. On the line "semaphores" it prints these values
@@ -28,7 +28,8 @@ SEMAPHORE unsigned short otel_memory_free_semaphore;
 #define HELD 2000
 #define TURN 100 /* pairs between two reads of the clock */
 
-/* Precedes each block: whether the block is a sample, and its size. Keeps blocks aligned. */
+/* A header before each block: whether the block is a sample, and its size. Its length keeps blocks
+ * aligned. */
 struct header {
 	uint64_t sampled, size;
 };
@@ -112,7 +113,8 @@ NOINLINE static void serves(bool counts)
 		}
 		give(held[i]);
 	}
-	held[i] = memset(get(size), 0x5a, size); /* else live bytes could exceed the resident set */
+	/* writes to the block, so that live bytes cannot exceed the resident set */
+	held[i] = memset(get(size), 0x5a, size);
 	counted[i] = counts;
 	if (counts) {
 		serves_of.live_bytes += size;

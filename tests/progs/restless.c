@@ -157,7 +157,8 @@ int main(int argc, char **argv)
 			fork_child();
 		if (line == 'e')
 			become_another(argc, argv);
-		pairs_of(100); /* takes 1 or 2 ms in a window, so each window sees kept blocks */
+		/* one round takes 1 or 2 ms in a window, so each window sees leaked blocks */
+		pairs_of(100);
 		pairs += 100;
 		now = now_ns();
 		for (; kept < (now - start) / 1000 * leak / 1000000; kept += SIZE)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A target that maps a file whose file system stops answering. The file system is the target's own,
  * on FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the content of
- * --file FILE. At "go" the server stops answering requests. With --answers N, it still answers N
- * reads and, until these are used up, all other requests. The target also makes the mapping
- * executable, so that a tracer reads the file. At the next "go" all requests are answered again.
- * The target answers each "go" with {"silent": 1 or 0}. --list: the target maps FILE itself as code
- * instead, and its list of libraries leads into the mapping of the silent file.
+ * --file FILE. At "go" the server stops answering requests. With --answers N, it stops only after N
+ * further reads. Until then it answers all requests. The target also makes the mapping executable,
+ * so that a tracer reads the file. At the next "go" all requests are answered again. The target
+ * answers each "go" with {"silent": 1 or 0}. --list: the target maps FILE itself as code, not the
+ * silent file. Its list of libraries leads into a mapping of the silent file.
  *
  * --run: the target executes the program in the file instead, and all requests are answered. */
 #include <errno.h>
@@ -116,7 +116,7 @@ static void serve(const struct request *r)
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:
 	case FUSE_INTERRUPT:
-		break; /* want no answer */
+		break; /* these requests have no answer */
 	default:
 		answer(r, -ENOSYS, NULL, 0);
 	}
@@ -173,7 +173,7 @@ static const char *option(int argc, char **argv, const char *name)
 	_exit(2);
 }
 
-/* The server ends with this process. Then all processes that wait for an answer go on. */
+/* The server ends when this process ends. Then all processes that wait for an answer continue. */
 static void mount_file(const char *dir)
 {
 	pid_t own = getpid();
@@ -228,8 +228,8 @@ int main(int argc, char **argv)
 	must(fd >= 0, path);
 	code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 	must(code != MAP_FAILED, "mmap");
-	/* To close the file, the kernel asks the server, so this is done while the server still
-	 * answers. Otherwise the end of the process would have to wait for an answer. */
+	/* When a file is closed, the kernel asks the server. So the file is closed while the server
+	 * still answers. Otherwise the end of the process would wait for an answer. */
 	close(fd);
 	truth_ready();
 	told->silent = true;

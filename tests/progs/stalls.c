@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Measures how long threads wait in operations that take microseconds, and when the allocator's
- * code is changed meanwhile. From "go" until the line "stop", --threads N (1) threads do in turn:
+/* Measures how long threads wait in operations that usually take microseconds, and when the
+ * allocator's code was changed. From "go" until the line "stop", --threads N (1) threads do in
+ * turn:
  *
  *   spin   read the clock for 100 us: shows interrupts that patch code, and preemption
  *   alloc  --pairs N (32) mallocs and frees
@@ -22,7 +23,7 @@
 #include "truth.h"
 
 #define MAX_THREADS 256
-#define MAX_WAITS   20000 /* of a thread */
+#define MAX_WAITS   20000 /* limit for the waits of a thread */
 #define MAX_CHANGES 40000
 #define SPIN_NS	    100000
 #define MAP_BYTES   16384
@@ -39,7 +40,7 @@ struct wait {
 struct worker {
 	pthread_t thread;
 	uint64_t ops[OPS], lost;
-	struct rusage usage; /* before the present operation */
+	struct rusage usage; /* values from before the present operation */
 	struct wait *waits;
 	size_t n_waits;
 };

@@ -6,8 +6,8 @@
  * tcmalloc/tcmalloc.h and libc_override.h as of 2025. Every function is TCMallocInternal... The C
  * library's names (also its inner ones, __libc_malloc ...), C++'s operators and the C23 functions
  * are aliases of these functions. TCMallocInternalNewArray and the like are aliases of the
- * functions for single objects. Some functions here call or jump to others. Which ones do so in
- * tcmalloc depends on the compiler and the release.
+ * functions for single objects. Some of these functions call or jump to others. In tcmalloc, it
+ * depends on the compiler and the release which functions do so.
  *
  * With -DLIKE_GLIBC: a C library that is recognized as glibc, with C23's free_sized and
  * free_aligned_sized. Its functions call each other directly, as glibc's do. */
@@ -229,7 +229,7 @@ EXPORT size_t malloc_usable_size(void *p) noexcept
 #ifdef LIKE_GLIBC
 void *__libc_malloc(size_t size) noexcept ALIAS(malloc);
 
-/* memtrace recognizes glibc by this function. Nobody calls it here. */
+/* memtrace recognizes glibc by this function. It is never called here. */
 EXPORT const char *gnu_get_libc_version()
 {
 	return "2.36";
@@ -350,7 +350,7 @@ EXPORT sized TCMallocInternalAlignedAllocAtLeast(size_t align, size_t size) noex
 	return {p, usable(p)};
 }
 
-/* Only returns the size that an allocation would have. */
+/* Returns the size that an allocation would have, and allocates nothing. */
 EXPORT size_t nallocx(size_t size, int) noexcept
 {
 	size_t k = 4;

@@ -94,7 +94,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
-/* Is the main thread a zombie? pthread_join() returns before it is a zombie. */
+/* Is the main thread a zombie? (pthread_join() may return before it is one.) */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";
@@ -227,7 +227,7 @@ static void begin_heap(void)
 	free(p);
 }
 
-/* Ends by the system call exit itself: seccomp's strict mode allows no other way. */
+/* Ends by the system call exit, because seccomp's strict mode allows no other way. */
 static int strict(void)
 {
 	int status;
@@ -305,7 +305,7 @@ static int cycles(const char *library, int n, bool copies)
 		void (*leaf)(void (*)(size_t), size_t);
 		void *handle;
 
-		if (i == n / 10) { /* so that a tester can measure what the rest adds */
+		if (i == n / 10) { /* now a tester can measure how much the other rounds add */
 			puts("begun");
 			fflush(stdout);
 			truth_await("go");

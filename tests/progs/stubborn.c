@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control flow that a tracer must not disturb, in --rounds N (200): signals that arrive anywhere in
- * the allocator, siglongjmp out of a handler, setjmp/longjmp over many frames that hold blocks, an
- * alternate signal stack, coroutines that allocate on their own stacks, threads that exit from deep
- * stacks, qsort with its own buffer, deep recursion. Prints {"checksum": ...}, which depends on
- * --rounds alone, and exits with the status of --exit N. Traced or not, the output is the same. */
+/* Control flow that a tracer must not disturb, in --rounds N (200). Signals: they arrive anywhere
+ * in the allocator, and there are siglongjmp out of a handler and an alternate signal stack. Jumps:
+ * setjmp/longjmp over many frames that hold blocks. Stacks: coroutines that allocate on their own
+ * stacks, threads that exit from deep stacks, deep recursion. Also qsort with its own buffer.
+ * Prints {"checksum": ...}, which depends on --rounds alone, and exits with the status of --exit N.
+ * Traced or not, the output is the same. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -45,7 +46,9 @@ NOINLINE static void spend_block(unsigned char *p, size_t size, unsigned char fi
 /* --- signals: a timer runs all the time --- */
 
 static sigjmp_buf jump_target;
-static volatile sig_atomic_t may_jump; /* never set in the allocator: a jump would break it */
+/* never set during a call of the allocator, because a jump out of the call would break the
+ * allocator */
+static volatile sig_atomic_t may_jump;
 static volatile sig_atomic_t ticks;
 
 static void on_tick(int sig)
@@ -89,7 +92,8 @@ NOINLINE static void thrown_out_by_signal(unsigned int round)
 			__asm__ volatile("" : "+r"(p) : : "memory");
 			free(p);
 			may_jump = 1;
-			for (volatile int i = 0; i < 5000; i++) /* takes as long as a traced call */
+			/* work that takes as long as a traced call */
+			for (volatile int i = 0; i < 5000; i++)
 				;
 			may_jump = 0;
 		}

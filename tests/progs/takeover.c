@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	leaf = library ? dlsym(library, "lib_leaf") : NULL;
 	if (!leaf)
 		return 2;
-	usleep(300000); /* so that a tracer knows the library */
+	usleep(300000); /* time for a tracer to learn of the library */
 	leaf(allocate, 3001);
 	dlclose(library);
 	place = (void *)((uintptr_t)leaf & ~(PAGE - 1));

@@ -12,12 +12,12 @@
  * static arrays.
  *
  * The books have an entry for each function that calls the allocator (__func__ of the T_ macros).
- * No such function calls another one. So if a function is anywhere in a stack, it is also the
+ * No such function calls another one. So if a stack has such a function, this function is the
  * allocator's caller. Bytes are requested bytes. freed_* counts blocks that the function allocated,
- * whichever function freed them. A realloc is a free of the old block and an allocation by
- * realloc's caller. A failed realloc keeps the old block. realloc(p, 0) frees (glibc). alloc_calls
- * counts calls of allocating functions: realloc_calls of these are reallocs, failed_calls of these
- * returned no block. free_calls counts calls of free with a block. */
+ * whichever function freed them. A realloc counts as a free of the old block and as an allocation
+ * by realloc's caller. A failed realloc keeps the old block. realloc(p, 0) frees (glibc).
+ * alloc_calls counts calls of allocating functions. Of these, realloc_calls are reallocs, and
+ * failed_calls returned no block. free_calls counts calls of free with a block. */
 #ifndef TESTS_PROGS_TRUTH_H
 #define TESTS_PROGS_TRUTH_H
 
@@ -89,8 +89,8 @@ TRUTH_FN bool truth_await(const char *word)
 	return false;
 }
 
-/* Calls replace() again and again, every millisecond, until the tester says "stop" or a minute is
- * over. Prints how many blocks were replaced: the sum of what replace() has returned. */
+/* Calls replace() every millisecond until the tester says "stop" or a minute is over. replace()
+ * returns how many blocks it has replaced, and the sum is printed. */
 TRUTH_FN int truth_replace(size_t (*replace)(void))
 {
 	const struct timespec nap = {0, 1000000};
@@ -264,8 +264,8 @@ TRUTH_FN int truth_function_index(const char *name)
 	return (int)truth_n_functions++;
 }
 
-/* Names the calling thread in the books. name must stay valid, because the books keep the
- * pointer. */
+/* Enters a name for the calling thread into the books. `name` must stay valid, because the books
+ * keep the pointer. */
 TRUTH_FN void truth_thread(const char *name)
 {
 	truth_lock();
@@ -381,7 +381,7 @@ TRUTH_FN NOINLINE void *truth_freeing(void *p)
 	return p;
 }
 
-/* The function that uses the macro calls the allocator itself: there is no wrapper frame. */
+/* These are macros, so that the function itself calls the allocator: no wrapper is on the stack. */
 #define T_NOTE(p, size)	   truth_allocated(__func__, (p), (size))
 #define T_MALLOC(n)	   T_NOTE(malloc(n), (n))
 #define T_CALLOC(count, n) T_NOTE(calloc((count), (n)), (count) * (n))
@@ -455,7 +455,7 @@ TRUTH_FN uint64_t truth_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* Has a line come on stdin? The only possible line is "stop". */
+/* Is there a line on stdin? (The only possible line is "stop".) */
 TRUTH_FN bool truth_told_to_stop(void)
 {
 	struct pollfd fd = {STDIN_FILENO, POLLIN, 0};

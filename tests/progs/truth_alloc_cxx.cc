@@ -60,7 +60,7 @@ NOINLINE static void failing()
 			T_NOTE(nullptr, 0);
 			T_NOTE(nullptr, 0); /* the exception's own memory comes from malloc */
 		}
-		/* the tracer must not mistake the call that threw for this call */
+		/* the tracer must not take the earlier call, which threw, for this call */
 		operator delete(truth_freeing(T_NOTE(operator new(24), 24)));
 	}
 }

@@ -81,7 +81,7 @@ NOINLINE static void move(void)
 	}
 }
 
-/* A block can always be resized within its size class, and never to 1 TiB. */
+/* A block can always be resized within its size class, but never to 1 TiB. */
 NOINLINE static void resize(void)
 {
 	for (size_t i = 1; i < 1000; i += 4) {

@@ -17,7 +17,7 @@ struct sized {
 
 static void *blocks[16][COUNT];
 
-/* Filled before the script runs, because dlsym() allocates. */
+/* Looked up before the script runs, because dlsym() allocates. */
 static struct {
 	const char *name;
 	void *p;
@@ -134,7 +134,7 @@ NOINLINE static void grow_array()
 	}
 }
 
-/* Calls a function that only returns a block's size and allocates nothing. */
+/* Calls a function that returns a block's size and allocates nothing. */
 NOINLINE static void ask()
 {
 	auto *f = CALL(ask_size, "nallocx");

@@ -18,11 +18,11 @@ static NOINLINE void refill(struct pool *p)
 {
 	p->pos = malloc(CHUNK);
 	p->end = p->pos + CHUNK;
-	free(malloc(100)); /* not in the truth, either */
+	free(malloc(100)); /* this memory is not in the truth, either */
 }
 
-/* A chunk has no header, so its first block has the address of malloc's block. Two blocks at one
- * address are the hardest case for a tracer. */
+/* A chunk has no header, so its first block has the address of malloc's block. For a tracer, two
+ * blocks at one address are the hardest case. */
 NOINLINE void *pool_alloc(struct pool *p, size_t size)
 {
 	void *block = p->free;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A stand-in for a CPython without inlined copies of its pool's code (-flto makes such copies). It
- * has the same functions as CPython, and they call other functions through a table. Blocks of 1 to
- * 512 bytes come from a pool in mapped memory, others from malloc. With --malloc the table names
+/* A stand-in for a CPython without inlined copies of its pool's code (-flto makes such copies).
+ * Like CPython, it has functions that call other functions through a table. Blocks of 1 to 512
+ * bytes come from a pool in mapped memory, others from malloc. With --malloc the table names
  * malloc, as with PYTHONMALLOC=malloc. Built with -DNAMED, the pool's functions have CPython's
  * names. With --replace, the program replaces each block by one of the same size. */
 #include <sys/mman.h>

@@ -16,7 +16,7 @@ static size_t n_kept;
 static const char *asprintf_function;
 static size_t asprintf_bytes;
 
-/* Volatile, because the compiler would warn about failing calls with known sizes, or remove
+/* Volatile: if the compiler knew these sizes, it would warn about the failing calls or remove
  * them. */
 static volatile size_t huge = SIZE_MAX / 2, half = SIZE_MAX / 4 + 1, zero;
 
@@ -192,7 +192,7 @@ NOINLINE static void many_blocks(void)
 		many[i] = T_MALLOC(1 + i % 509);
 }
 
-/* Allocates nothing. Its frees count in the books of many_blocks. */
+/* Allocates nothing. The blocks that it frees are in the books of many_blocks. */
 NOINLINE static void free_two_thirds(void)
 {
 	for (size_t i = 0; i < MANY; i++)
@@ -212,7 +212,7 @@ NOINLINE static void all_freed(void)
 }
 
 #ifdef __GLIBC__
-/* By glibc's statistics, the live bytes must be those of the books, or a little more. */
+/* Checks that the live bytes by glibc's statistics are those of the books, or a little more. */
 static int check(size_t in_use_before)
 {
 	struct mallinfo2 info = mallinfo2();

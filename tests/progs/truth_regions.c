@@ -60,7 +60,8 @@ static void check_zero(int rc)
 	}
 }
 
-/* Makes no tail calls: each function has its own frame during its call. */
+/* Keeps the compiler from making a tail call, so that each function has its own frame during its
+ * call. */
 #define MAP(name)                                                                                  \
 	NOINLINE static void *name(void *at, size_t bytes, int flags, int fd)                      \
 	{                                                                                          \
@@ -226,12 +227,13 @@ static void overlaps(void)
 
 	map_over(area + 8 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 8 * (long)PAGE;
-	/* over the end of this mapping and the beginning of the next one */
+	/* covers the end of this mapping and the beginning of the next one */
 	map_over(area + 12 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 4 * (long)PAGE;
 	held[FN_map_over] -= 4 * (long)PAGE;
 
-	/* moved pages stay with their owner; added pages belong to the function that moves */
+	/* pages that move stay with their owner; pages that are added belong to the function that
+	 * calls mremap */
 	p = MAP_ANY(map_moving, 6);
 	check_zero(munmap(p + PAGE, PAGE));
 	held[FN_map_moving] -= (long)PAGE;
@@ -240,7 +242,7 @@ static void overlaps(void)
 	held[FN_map_reserved] -= 10 * (long)PAGE;
 	/* moved again, to an address with room */
 	grow_moved(p, 10 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE, NULL);
-	/* pages from the middle are moved away, and their number shrinks */
+	/* pages from the middle are moved away, and become fewer */
 	p = MAP_ANY(map_moving, 9);
 	check(mremap(p + 3 * PAGE, 3 * PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		     area + 50 * PAGE));

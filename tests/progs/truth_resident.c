@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Has memory of each kind in its resident set, and prints how much of each kind the program
- * touched, page by page. During the run it gets:
+/* Has memory of each kind in its resident set. Prints how many pages of each kind it has touched.
+ * During the run it gets:
  *
  *   heap: blocks. It frees every other one, so that freed blocks are between kept ones
  *   mappings by two functions, which the kernel joins
@@ -49,7 +49,8 @@ NOINLINE static void keep_every_other(void)
 		free(blocks[i]);
 }
 
-/* Makes no tail calls: each function has its own frame during its call. */
+/* Keeps the compiler from making a tail call, so that each function has its own frame during its
+ * call. */
 #define MAP(name)                                                                                  \
 	NOINLINE static char *name(void *at, size_t bytes, int flags)                              \
 	{                                                                                          \
@@ -73,7 +74,8 @@ static void map_both(size_t first, size_t second)
 	touch(map_second(area + (8 << 20), 16 << 20, MAP_FIXED), second);
 }
 
-/* Changes the rights of every other page of an area, so that each page becomes a mapping. */
+/* Changes the rights of every other page of an area, so that each page becomes a mapping of its
+ * own. */
 static void map_many(size_t n)
 {
 	char *area = n ? map_area(NULL, n * PAGE, 0) : NULL;
@@ -90,8 +92,8 @@ static void map_files(const char *path, size_t bytes, size_t written)
 	char *p = check(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
 	volatile char sum = 0;
 
-	/* Writes before it reads. A write copies its page and so splits a huge page of the file.
-	 * The other pages of the huge page are no longer mapped until they are read. */
+	/* Writes before it reads. A write copies its page, and so splits a huge page of the file.
+	 * The other pages of the huge page are then not mapped until they are read. */
 	touch(p, written);
 	for (size_t i = 0; i < bytes; i += PAGE)
 		sum += p[i];

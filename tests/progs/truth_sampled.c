@@ -41,7 +41,7 @@ HOLD(19)
 
 static const struct holder {
 	void *(*hold)(size_t size);
-	size_t live; /* bytes to hold in the end, about */
+	size_t live; /* approximate bytes to hold at the end */
 	struct {
 		size_t size;
 		unsigned int weight; /* how many of 1000 blocks have this size */
@@ -58,7 +58,7 @@ static const struct holder {
 	{hold_8, 12 * MIB, {{65536, 1000}}},
 	{hold_9, 16 * MIB, {{262144, 1000}}},
 	{hold_10, 20 * MIB, {{1 * MIB, 1000}}},
-	{hold_11, 17 * MIB, {{8, 999}, {8 * MIB, 1}}}, /* see below: both sizes always appear */
+	{hold_11, 17 * MIB, {{8, 999}, {8 * MIB, 1}}}, /* main() makes sure that both sizes occur */
 	{hold_12, 5 * MIB, {{100, 990}, {100000, 10}}},
 	{hold_13, 10 * MIB, {{512, 700}, {8192, 200}, {65536, 100}}},
 	{hold_14, 2 * MIB, {{48, 1000}}},
@@ -70,7 +70,7 @@ static const struct holder {
 };
 
 static void *pending[PENDING];
-static size_t to_keep[HOLDERS], to_free[HOLDERS]; /* bytes still to come */
+static size_t to_keep[HOLDERS], to_free[HOLDERS]; /* bytes that are still to be allocated */
 
 NOINLINE static void drop(size_t slot)
 {
@@ -116,7 +116,8 @@ int main(int argc, char **argv)
 	}
 	truth_ready();
 
-	/* hold_11's few large blocks are not drawn: by chance there could be none. */
+	/* hold_11 has few large blocks. They are not drawn at random, because by chance there could
+	 * be none. */
 	for (int i = 0; i < 4; i++)
 		turn(11, (uint64_t)i, 8 * MIB);
 	while (n_open) {

@@ -10,7 +10,7 @@
 
 #define THREADS	  8
 #define QUEUE	  4096
-#define KEEP_EACH 16 /* one of this many blocks is kept */
+#define KEEP_EACH 16 /* of this many blocks, one is kept */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *queue[QUEUE];
@@ -76,7 +76,7 @@ static void *work(void *arg)
 	snprintf(names[self], sizeof(names[self]), "thr-%zu", self);
 	pthread_setname_np(pthread_self(), names[self]);
 	truth_thread(names[self]);
-	pthread_barrier_wait(&done); /* the thread has its name, so main may say "ready" */
+	pthread_barrier_wait(&done); /* the thread has its name now, and main waits for this */
 	pthread_barrier_wait(&start);
 	for (uint64_t i = 0; i < n_blocks; i++) {
 		uint64_t r = truth_random(&state);
@@ -84,7 +84,7 @@ static void *work(void *arg)
 
 		if (i % KEEP_EACH && !queue_put(p))
 			T_FREE(p);
-		if (r >> 59 > 3) /* a little less often than queue_put(), so the queue fills */
+		if (r >> 59 > 3) /* takes fewer blocks than queue_put() adds, so the queue fills */
 			free_somebodys();
 	}
 	pthread_barrier_wait(&done);

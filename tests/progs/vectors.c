@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that grows in other ways than by malloc alone, from "go" until the line "stop". Also makes
- * short-lived blocks as fast as possible (or --rate N a second). These functions work by the clock:
+/* Memory that grows by realloc and mmap, from "go" until the line "stop". Also makes short-lived
+ * blocks as fast as possible (or --rate N a second). These functions work by the clock:
  *
  *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs
  *		     that each add --step (2000)
@@ -98,7 +98,8 @@ NOINLINE static void parse_request(void)
 	free(p);
 }
 
-/* Grows each of the n sessions to the size for its age, or frees it at the end of its life. */
+/* Grows each of the n sessions to the size that it has at its age, or frees the session at the end
+ * of its life. */
 static void serve_sessions(size_t n, uint64_t now)
 {
 	for (size_t i = 0; i < n; i++) {

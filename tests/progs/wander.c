@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIRST 0x100000000000UL /* nothing else is mapped there */
+#define FIRST 0x100000000000UL /* no other memory is mapped there */
 #define PAGE  4096UL
 
 int main(int argc, char **argv)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The counts that traced programs report of themselves during the run ("accounts")."""
+"""Accounts: the counts of their own memory that traced programs report during a run."""
 import threading
 
 from harness import PATIENCE_S, Failure
 
 # The longest time allowed between the start of tracing and the mark. Blocks that are allocated in
-# between do not count as new in the account.
+# this time do not count as new in the account.
 MOST_GAP_S = 1
 
 
 class Watch:
-    """Asks all subjects for their accounts in turn, again and again, until it is stopped. Makes a
-    series for each."""
+    """Asks all subjects in turn for their accounts, again and again, until it is stopped. Each
+    subject gets a series of accounts."""
 
     def __init__(self, subjects, every_s):
         self.subjects, self.every_s, self.series, self.error = (

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests the judge itself, on profiles written by hand: `make check`."""
+"""Tests judge.py on profiles written by hand. Run by `make check`."""
 import os
 import sys
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A machine full of processes, all traced together (-a) at the host's limit. Each process is judged
-by its own account, as if it were alone. Results for a busy process must be as good as if it were
-traced alone. Results for the others must not be false."""
+by its own account, as if it were alone. For a busy process, results must be as good as if it were
+traced alone. For the other processes, results must not be false."""
 import contextlib
 import os
 import time
@@ -12,7 +12,7 @@ from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
 BUSY = 0.02  # share of a core from which a process counts as busy
-EVERY_S = 0.5  # time between accounts; for each account, thirty processes are asked
+EVERY_S = 0.5  # time between accounts, each of which needs an answer of thirty processes
 
 
 def some(n, one, *options):
@@ -26,8 +26,7 @@ SLOW_LEAK = case("a leak by the clock",
 
 # Two processes use half of a core each, some use a tenth, most use a hundredth or nothing. The
 # machine is not quite full, because the kernel needs RCU to place and remove probes. On a full
-# machine RCU may stall: on Linux 6.18 the thread on which RCU depends has waited for a CPU for a
-# minute.
+# machine RCU may stall: on Linux 6.18, RCU's thread once waited a minute for a CPU.
 CROWD = [
     *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
     *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),

@@ -9,7 +9,7 @@ A row *counts* if its true or printed live bytes are 2 % of all, or if it leaks.
 other rows are not judged."""
 import re
 
-COUNTS = 0.02  # share of all live bytes, true or printed, with which a row counts
+COUNTS = 0.02  # share of all live bytes, true or printed, from which a row counts
 # bytes of a block: a row that holds one block less than at the beginning has not shrunk
 A_BLOCK = 100
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -53,7 +53,7 @@ def owner(frames, groups):
 
 
 def sum_of(figures):
-    """The sum of figures [estimate, low, high] whose errors are independent. low and high may be
+    """The sum of figures [estimate, low, high] with independent errors. low and high may be
     unknown."""
     total = sum(f[0] or 0 for f in figures)
     if not figures or any(None in f for f in figures):
@@ -83,8 +83,8 @@ def rows_of(profile, groups):
     rows = {}
     for name, stacks in found.items():
         live, growth = zip(*map(figures, stacks))
-        # a single stack keeps its own interval; how the errors of several stacks depend on each
-        # other is not known
+        # A row of one stack keeps its interval. For several stacks, errors are taken as
+        # independent, because it is not known how they depend on each other.
         rows[name] = {"live": sum_of(live), "growth": sum_of(growth), "stacks": len(stacks),
                       "sure": sum((g[1] or 0) > 0 for g in growth),
                       "best": max(((g[1] or 0) > 0, g[0]) for g in growth)}
@@ -92,8 +92,8 @@ def rows_of(profile, groups):
 
 
 def holds(figure, truth, grain=0):
-    """Does the interval contain the truth, which is known to +- grain? None: there is no interval,
-    or no truth."""
+    """Does the interval contain the truth? grain: the error of the truth. None: there is no
+    interval, or no truth."""
     if truth is None or figure[1] is None or figure[2] is None:
         return None
     return figure[1] - grain <= truth <= figure[2] + grain
@@ -124,8 +124,8 @@ def looks_of(log, groups):
 
 
 def first_right(order, grows, any_of_them):
-    """Do all groups that grow come first? If any_of_them is set: does one of them? None: nothing
-    grows."""
+    """Do all groups that grow come first? If any_of_them is set, it is enough that one of them
+    comes first. None: no group grows."""
     if not grows:
         return None
     n = 1 if any_of_them else len(grows)
@@ -166,7 +166,7 @@ def judge(case, profile, log, series, begin, heap):
             "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
             # A row that is not printed misses the truth (False) if it should have a sample. A row
-            # of four sampling intervals of live bytes has one in 98 % of cases.
+            # with live bytes of four sampling intervals has a sample in 98 % of cases.
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter))

@@ -80,8 +80,8 @@ enum function { FUNCTIONS(AS_ENUM) N_FUNCTIONS };
 #define AS_NAME(name) #name,
 static const char *const function_names[] = {FUNCTIONS(AS_NAME)};
 
-/* One thread writes an account, and the reporter reads it. Each number is read whole, but a sum
- * over several numbers may be wrong by one block. */
+/* One thread writes a number while the reporter reads it. Each number is read whole, but numbers
+ * read one after the other may differ by one block. */
 struct account {
 	uint64_t alloc_bytes, alloc_objects;
 	uint64_t freed_bytes, freed_objects;
@@ -214,9 +214,9 @@ static void empty(struct thread *t, enum function f, struct slot *slot)
 	slot->p = NULL;
 }
 
-/* The caller sets `since` from `marked` before it allocates the block. If the mark comes in
- * between, born() counts the block as new, but `since` is false. This affects at most one block per
- * thread. */
+/* The caller reads `marked` into `since` before it allocates the block. If the mark comes in
+ * between, born() counts the block as new, but `since` is false. This happens to at most one block
+ * per thread. */
 static void fill_slot(struct slot *slot, void *p, const struct part *part, bool since)
 {
 	slot->p = p;
@@ -253,7 +253,7 @@ static void replace(struct thread *t, struct part *part, enum function f, uint64
 	fill_slot(&part->slots[i], part->kind->allocate(t, part), part, since);
 }
 
-/* The slot to fill next: an empty one if there is one, else a random one. */
+/* Chooses the slot to fill next: an empty slot if there is any, else a random one. */
 static uint64_t random_slot(struct thread *t, struct part *part)
 {
 	return part->filled < part->n ? part->filled++ : truth_random(&t->state) % part->n;
@@ -434,7 +434,7 @@ static void buffer_one(struct thread *t, struct part *part)
 	else if (part->filled < part->n)
 		i = (uint32_t)part->filled++;
 	else
-		return; /* there are enough blocks */
+		return; /* all slots are in use, so nothing is allocated */
 	fill_slot(&part->slots[i], buffer_take(t, part), part, since);
 	part->slots[i].next = part->buckets[end_ms % 64];
 	part->buckets[end_ms % 64] = i;
@@ -501,8 +501,8 @@ NOINLINE static void operate(struct thread *t)
 	add(&t->ops, 1);
 }
 
-/* Computes the number of slots with which blocks live for life_s on average, and fills all slots.
- * The speed was measured with few slots. */
+/* Computes the number of slots with which blocks live for life_s on average, from the speed that
+ * was measured with few slots. Fills all slots. */
 static void set_slots(struct thread *t)
 {
 	double ops_per_s = (double)t->ops * 1e9 / (double)(t->now_ns - t->begin_ns);
@@ -596,7 +596,7 @@ static void put_account(bool end)
 			const uint64_t *from = (const uint64_t *)&threads[i].accounts[f];
 			uint64_t *to = (uint64_t *)&sum;
 
-			/* freed_* is read first, so that it never exceeds alloc_* */
+			/* freed_* is read first, so that it never exceeds alloc_** */
 			for (size_t k = sizeof(sum) / sizeof(*to); k--;)
 				to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
 		}

@@ -7,9 +7,9 @@ usage: tests/truth/old_blocks.py [PROGRAM...]
 
 Each program fills its heap while every allocation is traced (-i 1). The live blocks by stack are
 the truth. Then the program replaces some of the blocks, and --stacks traces at the defaults. The
-truth of a row is the number of blocks whose stacks have the row's two innermost functions. If the
-row has more blocks than that, the rest is wrong. (The program "makers" prints its own truth.)
-Prints a table in Markdown."""
+truth of a row is the number of blocks whose stacks have the row's two innermost functions. Blocks
+of the row beyond this number are wrong. (The program "makers" prints its own truth.) Prints a table
+in Markdown."""
 import collections
 import contextlib
 import json
@@ -25,7 +25,7 @@ from harness import (PROGS, Tracer, end, expect_equal, memtrace, place,  # noqa:
 from test_real import Redis  # noqa: E402
 
 SECONDS = 30
-DRIFT = 1.02  # allows for blocks that are added while the program is traced again
+DRIFT = 1.02  # allows for blocks that the program adds while it is traced again
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 PERL = """$| = 1; <STDIN>;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How much each part of the model of windows improves its results: the same windows are judged with
-all parts, and with one part left out. Pure arithmetic on the records of truth.py, as in
+"""Shows how much each part of the model of windows improves the results. The same windows are
+judged with all parts, and without one of them. Pure arithmetic on the records of truth.py, as in
 judge.py."""
 import math
 import statistics
@@ -8,11 +8,11 @@ import statistics
 from leaks import share
 
 LEAST = 1e-3  # the smallest relative difference between figures that counts
-FLOOR = 0.01  # share of the true live bytes: an estimate below it is as bad as 0
+FLOOR = 0.01  # estimates below this share of the true live bytes count as equally bad
 
 
 def brief(record):
-    """What is stored of the judge's record if one part of the model is left out."""
+    """The part of the judge's record that is stored for a run without one part of the model."""
     rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width",
                                              "growth", "growth_truth", "growth_in", "growth_width")}
             for name, row in record["stacks"].items() if row["counts"]}
@@ -74,7 +74,8 @@ def rows(records):
     for part in names:
         found = list(pairs(records, part))
         runs = [r for r in records if part in r.get("without", {})]
-        # only accusations at the end of the run: they are known with the part and without it
+        # only accusations at the end of the run count, because earlier ones are not known without
+        # the part
         accused = [sum(bool(r["accused_at_end"]) for r in runs),
                    sum(bool(r["without"][part]["accused"]) for r in runs)]
         first = [[side["first_right"] for side in sides if side["first_right"] is not None]

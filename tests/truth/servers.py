@@ -2,10 +2,10 @@
 """Cases of real servers, judged by the servers' own statistics of their memory ("accounts").
 
 An account counts the bytes that the server's allocator gives, which are more than the server asks
-for. It is one sum over all functions. If a case needs the requested bytes by function, they come
-from a *twin*: the same load for some seconds with continuous tracing of each allocation (-i 1). The
-twin shows the ratio of requested bytes to bytes in the account, and the share of each group of
-stacks. It does not depend on the windows that are judged.
+for. The account is one sum over all functions. If a case needs the requested bytes by function,
+they come from a *twin*: the same load for some seconds with continuous tracing of each allocation
+(-i 1). The twin shows the ratio of requested bytes to bytes in the account, and the share of each
+group of stacks. It does not depend on the windows that are judged.
 
 The bytes that are live at the end and were allocated since tracing began are, by case,
   delta     the growth of the account since tracing began, because nothing older is freed
@@ -178,9 +178,9 @@ class Subject:
                                for name, share in shares.items()}
 
     def by_operations(self, sample, mark, twin):
-        """Each operation leaves as many bytes as in the twin. The account grows by more: the rest
-        is the growth of a hash table, which doubles at times. This rest is not scaled by the ratio,
-        because no allocator rounds it up."""
+        """Each operation leaves as many bytes as in the twin. The account may grow by more bytes,
+        because a hash table doubles at times. These bytes are not scaled by the ratio, because no
+        allocator rounds them up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]
@@ -238,7 +238,7 @@ REDIS_GROUPS = {
     "entries": r"dictAddRaw.*", "table": r"_?dictExpand.*|_?dictResize.*",
     "values": r"create\w*StringObject\w*|tryObjectEncoding\w*|createObject|processMultibulkBuffer",
     "keys": r"dbAdd"}
-NEW = "1000000000"  # keys to choose from: hardly any key is drawn twice
+NEW = "1000000000"  # number of keys to draw from: hardly any key is drawn twice
 
 
 def redis(what, *load, truth, grows=(), subject=RedisSubject, **more):
@@ -597,7 +597,7 @@ def node(grows):
 
 
 SHIM = {"shim_forget": "shim_forget"}
-CONTEXTS = {"contexts": ".*"}  # nearly everything that a backend allocates
+CONTEXTS = {"contexts": ".*"}  # all functions: contexts are nearly all memory of a backend
 SLABS = {"slabs": ".*"}
 
 DEVELOP.update({

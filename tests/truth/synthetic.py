@@ -10,7 +10,7 @@ from harness import PATIENCE_S, ROOT, NotRunnable, end, read_line, start, wait_u
 from test_allocators import LIBRARIES, library
 
 PROGS = os.path.join(ROOT, "build", "truth")
-FUNCTIONS = {  # the functions of each part
+FUNCTIONS = {  # part -> the functions that allocate for it
     "request": ["request_parse"], "cache": ["cache_insert"], "table": ["table_insert"],
     "fifo": ["fifo_push"], "leak_work": ["leak_by_work"], "leak_clock": ["leak_by_clock"],
     "leak_share": ["churn_some_leak"], "batch": ["batch_gather"],
@@ -66,7 +66,7 @@ class Lives:
             before = after
 
     def ask(self, word="account"):
-        """The program's answer, unchanged."""
+        """The program's answer, as it is."""
         with self.lock:
             self.say(word)
             return json.loads(self.line())
@@ -149,7 +149,7 @@ DEVELOP = {
     "cache_listed_equal": case("the same, and what hides it: a block's first 128 bytes have no "
                                "links in them",
                                "relink:n=50000:every=4:size=192:equal=1:links_at=160 request"),
-    # these cases were in the set judge until memtrace was changed because of them
+    # these cases were in the set "judge" until memtrace was changed because of their results
     "fifo_4_equal": case("fifo, 4 s, equal contents; requests",
                          "fifo:life_s=4:every=8:size=96:equal=1 request"),
     "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests",
@@ -167,8 +167,8 @@ DEVELOP = {
         0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
         every=1),
 }
-# Few allocations, so that tracing is continuous. An error here is not due to windows: either the
-# judge is wrong, or all tracing is.
+# Few allocations, so that tracing is continuous. So an error in these cases is not due to windows:
+# either the judge is wrong, or tracing as a whole.
 CONTROL = ("--rate", "1500", "--work", "200000")
 DEVELOP["control_cache"] = cache(
     2, 1, size=400, what="control, continuous: cache of 2 s, 1,500 long operations a second")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Are the figures right that memtrace prints at its defaults? Runs memtrace on live programs that
+"""Are the figures right that memtrace prints with default options? Runs memtrace on programs that
 count their own memory. Writes each run as one line of JSON to build/truth/results.jsonl. A run that
 this file already has for this binary is not run again. docs/windows.md says where the truth comes
 from. Needs root, and `make all progs` before.
@@ -106,7 +106,8 @@ class Tracing:
 
 
 def profiles_without(directory):
-    """part of the model -> the profile of the same windows without it (--debug-parts)."""
+    """Part of the model -> the profile that the same windows give without this part
+    (--debug-parts)."""
     found = {}
     for name in sorted(os.listdir(directory)):
         with open(f"{directory}/{name}", encoding="utf-8") as file:
@@ -170,7 +171,8 @@ def measure_twin(case, memtrace):
     grown = after["raw"] - base - rest
     ops = after["ops"] - before["ops"]
     slots, lost = case.get("slots"), harness.losses(profile)
-    if sum(lost.values()) > MOST_LOST * ops:  # these would be missing in every run's truth
+    # lost events would be missing in the truth of every run
+    if sum(lost.values()) > MOST_LOST * ops:
         raise Failure(f"the twin has lost too much: {lost}")
     return {"live": live, "groups": groups, "ops": ops,
             "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()}
@@ -238,7 +240,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # blocks that are allocated in the gap do not count as new
+    if gap_s > MOST_GAP_S:  # the account does not count blocks of this gap as new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine "
                       "is too busy")
     series = subject.account(watch.series[0], begin, twin)
@@ -333,7 +335,8 @@ def run_all(settings, memtrace):
             record = measure(name, SETS[cases[name]][name], seconds, memtrace)
         except NotRunnable as missing:
             raise Failure(f"cannot run: {missing}") from None
-        except (OSError, LookupError, ValueError, ArithmeticError) as error:  # other runs go on
+        # the other runs continue
+        except (OSError, LookupError, ValueError, ArithmeticError) as error:
             traceback.print_exc()
             raise Failure(repr(error)) from None
         return {**record, "set": cases[name], "asked_s": seconds, "run": i,
@@ -368,7 +371,7 @@ def main():
     if words:
         sys.exit(__doc__)
     others = harness.other_tracers()
-    if others:  # beside others, calls cost more than memtrace assumes (docs/limits.md)
+    if others:  # beside other runs, calls cost more than memtrace assumes (docs/limits.md)
         sys.exit(f"truth.py: {', '.join(others)} has probes in place: end this process first")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     try:
