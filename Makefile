@@ -24,8 +24,8 @@ LLVM_STRIP ?= $(or $(shell command -v llvm-strip),\
 BPFTOOL ?= $(or $(shell command -v bpftool),$(wildcard /usr/sbin/bpftool),bpftool)
 PKG_CONFIG ?= pkg-config
 
-# V=1 shows commands. DEBUG=1 builds with -O0 -g3. SAN=address,undefined adds these sanitizers.
-# COV=1 counts the lines that run.
+# V=1 shows commands. DEBUG=1 builds with -O0 -g3. SAN=address,undefined builds with these
+# sanitizers. COV=1 counts the lines that run.
 ifeq ($(V),1)
 Q :=
 say = @:
@@ -47,7 +47,7 @@ OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
 # Targets that build everything run as many jobs as there are CPUs, unless -j gives the number.
 PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
-# With this flag, a build has the same bytes in whatever directory it is made.
+# With this flag, a build has the same bytes in every directory.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS  += -std=gnu11 $(OPT) $(WARN) $(PREFIX_MAP)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -127,8 +127,8 @@ $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/
 	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
 
 # ANALYZE=1: gcc also follows the paths through each function. Four checks are off, because gcc 12
-# is often wrong in them: gcc does not know the cleanup attribute, nor which values another function
-# has filled in. (Instead, ASan finds leaks in the unit tests.)
+# is often wrong in them. It does not know the cleanup attribute, and does not know which values
+# another function has filled in. (ASan finds leaks in the unit tests instead.)
 ANALYZER := $(if $(ANALYZE),-fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-null-argument \
 	-Wno-analyzer-null-dereference -Wno-analyzer-use-of-uninitialized-value)
 
@@ -476,7 +476,7 @@ CHECK_LD  := $(if $(shell command -v mold),-fuse-ld=mold)
 UNIT_SRC  := $(wildcard tests/unit/*/test_*.c tests/bpf/test_*.c)
 UNIT_BIN  := $(UNIT_SRC:tests/%.c=$(CHECK_B)/%)
 
-# Objects of the rooms from the ground up to and including $(1); proc and elf do not see each other.
+# Objects of $(1) and of the rooms below it; proc and elf do not see each other.
 upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) \
 	$(call upto,$(1),$(wordlist 2,99,$(2))))
 rooms_for = $(filter-out $(if $(filter proc,$(1)),elf) $(if $(filter elf,$(1)),proc),\
@@ -492,7 +492,7 @@ $(CHECK_B)/user/%.o: user/%.c | tools
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
 
 # With --coverage, gcc makes the program write its counts of lines before each execvp(). In a
-# sandbox this writing fails, and the error message looks like one of curl.
+# sandbox gcc's code cannot write, and its error message would be taken for one of curl.
 $(CHECK_B)/user/cli/fetch.o: CHECK_OPT := -O0 $(if $(COVFLAGS),-fno-builtin-execvp)
 
 $(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h

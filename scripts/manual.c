@@ -14,7 +14,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 
-#define LINE 78 /* mandoc complains of more than 80 */
+#define LINE 78 /* mandoc complains of longer lines than 80 */
 
 static char date[32];
 
@@ -98,7 +98,7 @@ static void put_sentence(const char *text, FILE *to)
 struct page {
 	FILE *to;
 	const char *title;
-	bool debug; /* write only the options for debugging; false: only the others */
+	bool debug; /* true: writes only the options for debugging; false: only all others */
 };
 
 static int put_option(void *ctx, const struct option_group *group, const struct option_row *row)
