@@ -5,8 +5,8 @@ unwinds.
 The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out
 (path). The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first),
 outermost]; outermost: true if the stack ends there by the unwind information, false if gdb could
-not go on. start: the entry point of the dynamic linker, at which the process begins. status: the
-exit status."""
+not go on. start: the address of the dynamic linker's entry point, where the process begins. status:
+the exit status."""
 import json
 import os
 import re
@@ -71,7 +71,7 @@ for setting in ("disable-randomization on", "startup-with-shell off", "debuginfo
                 "pagination off", "backtrace past-main on", "backtrace past-entry on",
                 "backtrace limit 1000"):
     gdb.execute("set " + setting)
-for name in ("LINES", "COLUMNS"):  # gdb adds them to the program's environment
+for name in ("LINES", "COLUMNS"):  # gdb adds these variables to the program's environment
     gdb.execute("unset environment " + name)
 gdb.events.new_objfile.connect(on_new_objfile)
 gdb.events.exited.connect(on_exited)

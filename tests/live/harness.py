@@ -68,13 +68,13 @@ def _enter(name, function, beside, long):
 
 
 def test(function=None, *, beside=False, long=False):
-    """beside: the test may run at the same time as another such test. It is not for tests that
-    measure time or cost, that trace processes by anything other than their pids (probes for the
-    whole machine), or that count something of the whole machine. beside="wide": the test traces
-    processes by something other than their pids, but keeps the other rules. It may run beside such
-    tests of other files, but not beside those of its own file, which often trace processes of the
+    """beside: the test may run at the same time as another such test. Three kinds of tests must not
+    set it. They measure time or cost, they place probes for the whole machine (processes not named
+    by pid), or they count something of the whole machine. beside="wide": the test places probes for
+    the whole machine, but does neither of the other two. It may run beside such tests of other
+    files. It may not run beside those of its own file, because they often trace processes of the
     same name. long: the test takes more than about five seconds, and a shorter test finds the
-    common faults of the same code. `make test` leaves it to `make test-long`."""
+    common faults of the same code. Only `make test-long` runs it, not `make test`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -105,23 +105,23 @@ KIND_SINCE = {"session": (6, 13), "multi": (6, 10), "perf": (5, 15)}
 
 
 def promised_kinds():
-    """The kinds that the kernel's version promises, even if memtrace does not find them."""
+    """The kinds of probe that this version of the kernel should have, even if memtrace does not
+    find them."""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     return {kind for kind, since in KIND_SINCE.items() if release >= since}
 
 
 @functools.cache
 def found_kinds():
-    """The kinds that `memtrace check` says work here."""
+    """The kinds of probe that work here, according to `memtrace check`."""
     words = {"session uprobes": "session", "uprobe_multi": "multi", "perf uprobes": "perf"}
     out = run([MEMTRACE, "check"]).out if os.path.exists(MEMTRACE) else ""
     return {words[found] for found in re.findall(r"^ *yes +(%s)" % "|".join(words), out, re.M)}
 
 
 def kinds():
-    """The kinds of probe to test here, best first. If memtrace does not find a kind that the
-    kernel's version promises, the test of this kind must fail. So the list does not rely on
-    memtrace alone."""
+    """The kinds of probe to test here, best first. The list also has kinds that this version of the
+    kernel should have and memtrace does not find, so that their tests fail."""
     return [kind for kind in KIND_SINCE if kind in promised_kinds() | found_kinds()]
 
 
@@ -300,8 +300,8 @@ class Target:
         return json.loads(self.line())
 
     def quit(self):
-        """Ends the target and returns its exit status. If all went well, this is the status that
-        the test asked for."""
+        """Ends the target and returns its exit status, which should be the status that the test
+        asked for."""
         with contextlib.suppress(BrokenPipeError):
             self.say("quit")
         return self.process.wait(PATIENCE_S)
@@ -330,8 +330,8 @@ class Endless(Target):
 
 
 class Tracer:
-    """A memtrace that traces running processes or a command: from the return of the constructor
-    until stop()."""
+    """A memtrace that traces running processes or a command. It traces when the constructor
+    returns, until stop()."""
 
     def __init__(self, *args, wait=True, **options):
         self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)
@@ -367,8 +367,8 @@ class Tracer:
 
 
 def run_script(main):
-    """Runs main() of a program that uses this module. However main() ends, the processes that it
-    started end, too."""
+    """Runs main() of a program that uses this module. All processes that main() has started end
+    with it, even after an exception."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # sys.exit() runs the "finally" below
     try:
         main()
@@ -406,8 +406,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Losses that hide where memory was allocated, but not how much. map_records_lost is one of them.
-# Tests allow it, because any process of the machine can cause it by its execs.
+# Losses that hide where memory was allocated, but not how much. Tests allow map_records_lost,
+# although it is such a loss: any process of the machine can cause it by its execs.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 

@@ -127,7 +127,7 @@ class Receiver:
 
     def __init__(self):
         self.mode, self.answer_headers = 200, {}
-        self.requests = []  # of Request; .status: the status that was answered, or "hung"
+        self.requests = []  # list of Request; .status of each: the status of the answer, or "hung"
         self.hanging = 0
         receiver = self
 

@@ -9,17 +9,17 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
   -s  only short ones, as `make test`     -S  only the others, as `make test-long`
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
-A test that cannot run here is skipped, with the reason. With CI=true or MEMTRACE_NO_SKIP=1 in the
-environment it fails instead. Tests that run alone cannot run while another tracer has probes in
-place: then their names are printed first. A kind of probe is left out of the list if neither this
-kernel's version promises it nor memtrace finds it.
+A test that cannot run here is skipped, and the reason is printed. With CI=true or
+MEMTRACE_NO_SKIP=1 in the environment, such a test fails. While another tracer has probes in place,
+tests that run alone cannot run. Their names are then printed first. A kind of probe is listed if
+this version of the kernel should have it, or if memtrace finds it.
 
 Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as
 many as CPUS_EACH allows. Then come tests whose probes are in the code of all processes,
 WIDE_AT_ONCE at a time. All other tests run alone after them.
 
 A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test
-that failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the
+that failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes at last, the
 summary names it as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance
 is not the cause, and no test is tried again."""
 import argparse
@@ -38,8 +38,8 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
-# Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each,
-# every fifth run of the suite would fail.
+# Suppose that each of twenty tests misses an interval in a tenth of its runs. With only one more
+# attempt for each, every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
 CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
 WIDE_AT_ONCE = 3
@@ -102,7 +102,7 @@ def fork_one(name, reason, verbose):
         told.write(why)
         told.flush()
         status = OUTCOMES.index(outcome)
-    finally:  # also on SIGTERM: by then run_one() has ended the processes that it started
+    finally:  # also after SIGTERM: run_one() has ended its processes before
         os._exit(status)
 
 
@@ -147,7 +147,7 @@ def choose_sociable(waiting, running):
 
 
 def choose_wide(waiting, running):
-    """Never two tests of the same file."""
+    """Chooses a test whose file has no running test."""
     files = {harness.file_of(name) for name in running}
     return next((name for name in waiting if harness.file_of(name) not in files), None)
 
@@ -230,7 +230,7 @@ def main():
     print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}"
                     for outcome in OUTCOMES) +
           (f", {len(unsteady)} of them at a later attempt" if unsteady else ""))
-    return 0 if names and not failures else 1  # a run without tests does not pass
+    return 0 if names and not failures else 1  # a run in which no test passed is a failure
 
 
 if __name__ == "__main__":

@@ -148,8 +148,8 @@ def agent_serves_what_there_is():
 
 @test(beside=True, long=True)
 def agent_tells_what_is_new():
-    """An idle process has no new profile in most rounds, but counts as alive. After it has worked,
-    the next round has a new profile of it."""
+    """An idle process has no new profile in most rounds, but counts as alive. After the process has
+    worked, the next round has a new profile of it."""
     with Target("truth_basic") as quiet, Endless("leaking", "--rate", "1000") as busy, \
             Agent("-p", f"{quiet.pid},{busy.pid}", "-i", "1") as agent:
         agent.wait_for(quiet.pid, busy.pid)
@@ -371,8 +371,8 @@ def is_gone(pid):
 
 @test(beside=True)
 def agent_killed_anywhere():
-    """After a SIGKILL of the supervisor no process and no probe is left. After a SIGKILL of the
-    keeper the tracer ends, and a new one begins."""
+    """After a SIGKILL of the supervisor, no process and no probe is left. After a SIGKILL of the
+    keeper, the tracer ends and a new tracer begins."""
     with Target("truth_basic") as target, Agent("-p", target.pid, "-i", "1") as agent:
         agent.wait_for(target.pid)
         family = below(agent.process.pid)
@@ -392,8 +392,8 @@ def agent_killed_anywhere():
 
 @test(beside=True)
 def agent_server_dies():
-    """The agent's server is a process of its own, of the user nobody. If it is killed, a new one
-    starts, and tracing goes on."""
+    """The agent's server is a process of its own, of the user nobody. If the server is killed, a
+    new server starts, and tracing continues."""
     with watching_a_leak() as (target, agent):
         def server():
             return next((pid for pid in below(agent.process.pid) if comm(pid) == "memtrace-web"),
@@ -573,7 +573,7 @@ def check_left_alone(agent, target, other, probed):
                      f"status of a page of {origin}")
     expect_equal(agent.ask("/pid/2147483647/deactivate", "POST")[0], 404, "status of no process")
     expect(is_active(True) and probed(), "it is not traced:", agent.targets()[pid])
-    # as the button on the page does
+    # sends the request that the page's button sends
     expect_equal(agent.ask(f"{path}/deactivate", "POST",
                            headers={"Origin": agent.url, "Accept": "text/html"})[0],
                  303, "status for a browser")
@@ -636,9 +636,9 @@ def agent_leaves_alone():
 
 @test(long=True)
 def agent_leaves_alone_without_a_main_thread():
-    """The main thread of a deactivated process ends. The process stays in the agent's list. When it
-    is activated, it is traced again if probes are in the code of all processes. If the process had
-    probes of its own, it is not traced, and /targets says why."""
+    """The main thread of a deactivated process ends. The process stays in the agent's list. If
+    probes are in the code of all processes, activation resumes its tracing. If the process had
+    probes of its own, it stays untraced, and /targets says why."""
     for named in (False, True):
         with Target("strange", "headless") as target, \
                 Agent(*(("-p", target.pid) if named
@@ -655,7 +655,8 @@ def agent_leaves_alone_without_a_main_thread():
             wait_until(lambda: pid in inactive(), "it is inactive")
             target.go()  # the main thread ends
             before = agent.targets()[pid]["snapshot"]
-            time.sleep(3)  # every second memtrace checks if inactive processes are alive
+            # longer than a second: memtrace checks each second if inactive processes are alive
+            time.sleep(3)
             expect(pid in inactive(), "it is forgotten:", agent.targets())
             expect_equal(agent.ask(f"/pid/{pid}/activate", "POST")[0], 202, "status")
             if named:
@@ -700,7 +701,7 @@ def agent_leaves_alone_an_exec_by_thread():
 @test(beside="wide")
 def agent_leaves_alone_what_is_selected():
     """A process that was selected by name can be deactivated and activated, too, also after its
-    exec. Probes are in the code of all processes."""
+    exec. In this case, probes are in the code of all processes."""
     program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "0") as other:
         shell = os.path.join(directory, "leaking")
@@ -782,7 +783,7 @@ def agent_sees_what_others_allocate_in_a_process():
         wait_until(lambda: agent.targets()[other.pid]["snapshot"] >=
                    before[other.pid]["snapshot"] + 5, "five profiles")
         rounds = agent.targets()[target.pid]["snapshot"] - before[target.pid]["snapshot"]
-        # an idle process would have two or three profiles, because its rounds are longer
+        # an idle process would have only two or three profiles, because idle processes get fewer
         expect(rounds >= 4, f"{rounds} profiles; of a process that works, five")
         target.say("stop")
         truth = json.loads(target.line())

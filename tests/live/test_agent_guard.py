@@ -21,8 +21,8 @@ def curl(*args):
 
 @test(beside=True)
 def agent_on_a_unix_socket():
-    """curl gets the pages from a unix socket, whatever host the request names. The agent removes
-    its socket at its end, and replaces a socket that a killed agent has left."""
+    """curl gets the pages from a unix socket, for any host name in the request. The agent removes
+    its socket when it ends, and replaces a socket that a killed agent has left."""
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "socket")
         args = [MEMTRACE, "agent", "--listen", f"unix:{path}", "-p", str(target.pid),

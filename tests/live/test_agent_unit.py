@@ -50,7 +50,8 @@ def members(words, of):
 
 
 def filter_of(words):
-    """A seccomp filter as systemd makes it: these system calls, and EPERM for all others."""
+    """A seccomp filter like systemd's: it allows these system calls, and lets all others fail with
+    EPERM."""
     with open("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", encoding="ascii") as file:
         numbers = dict(re.findall(r"#define __NR_(\w+) (\d+)", file.read()))
     allowed = sorted(int(numbers[name]) for name in members(words, groups()) if name in numbers)
@@ -64,7 +65,8 @@ def filter_of(words):
 
 
 def install(program):
-    """Runs in the child before its exec. start() raises an exception that is raised here."""
+    """Runs in the child before its exec. If it raises an exception, start() raises the exception,
+    too."""
     libc = ctypes.CDLL(None, use_errno=True)
     steps = ctypes.create_string_buffer(program, len(program))
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8,

@@ -34,9 +34,9 @@ def families(profile):
 
 
 def check_functions(truth, profile):
-    """As check_exact(), except for the number of calls. An allocator's functions may call each
-    other, which changes that number. The only allowed loss is returns_missing, by calls that
-    threw."""
+    """As check_exact(), except for the number of calls, which differs if an allocator's functions
+    call each other. The only allowed loss is returns_missing, from calls that threw an
+    exception."""
     held = by_function(profile, truth["functions"])
     expect(None not in held, "stacks of nobody:", held.get(None))
     for name, wanted in truth["functions"].items():
@@ -49,7 +49,8 @@ def check_functions(truth, profile):
 
 @test_each_kind(beside=True, long=True)
 def alloc_preloaded(kind):
-    """The malloc family of each library, preloaded in place of glibc's."""
+    """Figures are exact for the malloc family of each library that is preloaded in place of
+    glibc's."""
     for name in LIBRARIES.values():
         truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name))
         check_exact(truth, profile)
@@ -77,8 +78,8 @@ def alloc_stripped_static():
 
 @test_each_kind(beside=True)
 def alloc_jemalloc_own(kind):
-    """mallocx and its relatives, and resizing in place. The program with a prefixed jemalloc also
-    uses glibc's malloc."""
+    """Figures are exact for jemalloc's own functions, such as mallocx, also if a block is resized
+    in place. The program with a prefixed jemalloc also uses glibc's malloc."""
     for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
         truth, profile, _ = trace_script(kind, program)
         check_exact(truth, profile)
@@ -122,9 +123,9 @@ int main(void)
 @test_each_kind(long=True)
 def alloc_without_return_probes(kind):
     """With --no-return-probes no call returns through a return probe; the target itself checks
-    this. memtrace still knows the values that calls return. glibc's calloc jumps to memset, so
-    calloc's return value counts as unknown. A malloc whose return value cannot be found is
-    refused."""
+    this. memtrace still knows the values that calls return, with one exception: glibc's calloc
+    jumps to memset, so its return value counts as unknown. A malloc whose return value cannot be
+    found is not traced."""
     changed, said = {}, {}
     with place() as directory:
         program = compile_c(directory, RETURNS, "-O1")
@@ -140,7 +141,7 @@ def alloc_without_return_probes(kind):
                 expect(profile["alloc_calls"] >= 1000, "calls seen:", profile["alloc_calls"])
                 expect_equal((profile["live_bytes"], losses(profile)), (0, {}),
                              "live bytes, and what is lost")
-    # where return probes would make the kernel kill the target, memtrace uses none by default
+    # memtrace uses none by default where return probes would make the kernel kill the target
     default = 0 if "no return probes" in said[False] else 1000
     expect_equal(changed, {False: default, True: 0}, "calls that were to return elsewhere")
     options = ("-i", "1", "--no-return-probes")
@@ -179,7 +180,7 @@ def alloc_destroyed_at_once(kind):
 @test(beside=True)
 def alloc_destroyed_unseen():
     """memtrace does not know which blocks belonged to destroyed heaps, so some freed blocks seem to
-    be live. No output may then call its figures exact."""
+    be live. So no output may call its figures exact."""
     with place() as directory:
         prefix = os.path.join(directory, "destroyed")
         with Target("truth_alloc_mi", "--default") as target:
@@ -278,9 +279,9 @@ def alloc_refused_everywhere():
 
 @test_each_kind(beside=True)
 def alloc_cxx(kind):
-    """operator new and delete in all their forms, also when they fail."""
+    """Figures are exact for operator new and delete in all their forms, also if they fail."""
     for family, name in LIBRARIES.items():
-        # mimalloc ends the program where other allocators throw
+        # where other allocators throw an exception, mimalloc ends the program
         how = ("--no-throw",) if family == "mimalloc" else ()
         truth, profile, _ = trace_script(kind, "truth_alloc_cxx", *how, preload=library(name))
         check_functions(truth, profile)
@@ -292,8 +293,8 @@ def alloc_cxx(kind):
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
     """A traced program catches the same exceptions as an untraced one, ten thousand times. The
-    kinds of probe differ only at a function's entry, so only the best kind does all rounds.
-    (Debian's mimalloc is built as C: it aborts instead of throwing, traced or not.)"""
+    kinds of probe differ only at a function's entry, so only the best kind is tested with all
+    rounds. (Debian's mimalloc is built as C: it aborts instead of throwing, traced or not.)"""
     wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
@@ -367,8 +368,8 @@ def alloc_pool(kind):
 
 @test(beside=True)
 def alloc_pool_unnamed():
-    """If the user does not name the pool, its memory is one big malloc. This shows that the test
-    alloc_pool is able to fail."""
+    """If the user does not name the pool, memtrace sees only the pool's large blocks from malloc.
+    This shows that the test alloc_pool is able to fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
@@ -376,8 +377,8 @@ def alloc_pool_unnamed():
 
 @test_each_kind(beside=True)
 def alloc_python(kind):
-    """A stand-in for Python's pool. Each block counts once, whether it comes from the pool or from
-    malloc."""
+    """With a stand-in for Python's pool, each block counts once, whether it comes from the pool or
+    from malloc."""
     for program, script in (("truth_alloc_python", ()), ("truth_alloc_python", ("--malloc",)),
                             ("truth_alloc_python_named", ())):
         truth, profile, _ = trace_script(kind, program, *script)
@@ -464,7 +465,7 @@ def alloc_python_copied(kind):
 
 @test_each_kind(beside=True)
 def alloc_python_copied_debian_11(kind):
-    """The same for Debian 11's python3.9, whose arenas are in an array."""
+    """As alloc_python_copied, with Debian 11's python3.9, whose arenas are in an array."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     check_pool(kind, "chroot", DEBIAN_11, "/usr/bin/python3.9")
@@ -472,7 +473,8 @@ def alloc_python_copied_debian_11(kind):
 
 @test_each_kind(beside=True)
 def alloc_python_copied_debian_13(kind):
-    """The same for Debian 13's python3.13, whose interpreter has a pointer to its pools."""
+    """As alloc_python_copied, with Debian 13's python3.13, whose interpreter has a pointer to its
+    pools."""
     if not os.path.exists(DEBIAN_13):
         raise NotRunnable(f"{DEBIAN_13} is not there: scripts/fetch-libcs build/libcs")
     check_pool(kind, "chroot", DEBIAN_13, "/usr/bin/python3.13")
@@ -480,8 +482,9 @@ def alloc_python_copied_debian_13(kind):
 
 @test(beside=True, long=True)
 def alloc_python_others():
-    """The same for Pythons that have no such copies, and call the pool's functions. With
-    PYTHONMALLOC=debug, Python's own functions return other addresses than those of the pool."""
+    """As alloc_python_copied, with Pythons that have no such copies, and call the pool's functions.
+    With PYTHONMALLOC=debug, Python's own functions return other addresses than those of the
+    pool."""
     said = []
     for version, path in sorted(other_pythons().items()):
         for setting in ("pymalloc", "debug"):
@@ -516,7 +519,7 @@ def alloc_named_wrongly():
 
 @test(beside=True)
 def alloc_named_checked():
-    """For functions that the user names, `memtrace check` says where they are, or why they are not
+    """`memtrace check` says where the functions that the user names are, or why they are not
     found."""
     with Target("truth_alloc_pool") as target:
         result = memtrace("check", *POOL, target.pid)
@@ -591,7 +594,7 @@ def redis_server():
 
 def redis_estimate():
     """Most of the memory is in 10,000 keys whose values fill jemalloc's size class of 5 KiB. So the
-    bytes asked for and the bytes used differ by about 1 %. Returns (used, least, most)."""
+    requested bytes and the used bytes differ by about 1 %. Returns (used, least, most)."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json",
@@ -609,8 +612,8 @@ def redis_estimate():
 
 @test(beside=True)
 def alloc_redis_estimate():
-    """The growth of used_memory is in the printed interval, which may miss it in one run of
-    twenty."""
+    """The growth of used_memory is in the printed interval. (By chance, the interval misses it in
+    one run of twenty.)"""
     told = []
     for _ in range(2):
         grown, low, high = redis_estimate()
@@ -622,9 +625,9 @@ def alloc_redis_estimate():
 
 @test(beside=True)
 def alloc_redis():
-    """Debian's redis-server on its jemalloc. The server counts the usable sizes of its blocks
-    (used_memory). With jemalloc's size classes these are at most a quarter above the sizes asked
-    for."""
+    """The live bytes of Debian's redis-server on its jemalloc are right. The server counts the
+    usable sizes of its blocks (used_memory). With jemalloc's size classes, a usable size exceeds
+    the requested size by at most a quarter."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:

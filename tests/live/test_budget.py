@@ -19,7 +19,7 @@ from test_processes import own_bytes, own_cpu_s
 
 LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
 # On a busy machine the kernel takes hundreds of ms to remove probes. memtrace makes up for this
-# cost later, but a run of some seconds is too short for that.
+# cost later, but not within a run of some seconds.
 TOLERATED = 12
 SHORT = ("--debug-window-period", "100")  # for tests: many windows in little time
 
@@ -164,7 +164,7 @@ def budget_stopped_target():
 
 
 def exec_in_window(*preload):
-    # even a short window sees some leaked blocks
+    # the rate is so high that even a short window sees leaked blocks
     with Restless("--leak", "2000000", *preload) as target:
         with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
@@ -221,7 +221,8 @@ def budget_forks():
                 children.append(int(target.line().split()[1]))
                 inherited += bool(changed_text(children[-1]))
                 time.sleep(0.05)
-            in_window(target.pid)  # a new window gives no probes to earlier children
+            # in a new window, children that were forked earlier must have no probes
+            in_window(target.pid)
             expect_equal([pid for pid in children if changed_text(pid)], [],
                          "children with probes after their window")
             tracer.stop()
@@ -332,7 +333,7 @@ def budget_nothing_leaks():
                 for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
         expect_equal(left & programs, set(), "programs after the end")
     n = sum(p["windows"]["n"] for p in profiles)
-    # each target may have an open window with two links, and two links that are being removed
+    # each target may have two links of an open window, and two links that are being removed
     for what, b, a, room in zip(("descriptors", "links", "helpers"), before, after, (10, 10, 20)):
         expect(a <= b + room, what, "before:", b, "after:", a)
     expect(bytes_after[0] < bytes_before[0] + (8 << 20), "resident:", bytes_before, bytes_after)
@@ -350,7 +351,7 @@ def budget_of_each_of_many():
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
-        # the second window opens only when the process has used enough CPU time to pay for it
+        # long, because a second window must wait until the process has used enough CPU time
         time.sleep(12)
         cpu = own_cpu_s(tracer.process.pid)
         profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
@@ -387,9 +388,9 @@ def check_others(target, expected, *others):
 
 @test(beside=True)
 def budget_beside_other_tracers():
-    """Since Linux 6.12, memtrace counts the probes that other tracers have on the same functions,
-    and includes what they add to each call. (The target's copy of malloc is its own, so no other
-    test has probes there.)"""
+    """Since Linux 6.12, memtrace counts other tracers' probes on the same functions, and includes
+    the cost that they add to each call. (The target has a malloc of its own, in which no other test
+    has probes.)"""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     counts = release >= (6, 12)
     trapped = TRAPPED_PCT if release >= (6, 13) else 0 # older kernels trap every return anyway

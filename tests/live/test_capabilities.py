@@ -54,7 +54,7 @@ def check_kept(pid, wanted):
 
 
 def children(pid, name):
-    """The children with this name. Others, such as the one that is forked to measure costs, may end
+    """The children with this name. Other children, such as the one that measures costs, may end
     during the search."""
     found = []
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
@@ -102,7 +102,9 @@ def capabilities_while_tracing(kind):
                 helpers = keepers(tracer.process.pid)
                 expect_equal(len(helpers), 1, "keepers")
                 expect_equal(capabilities(helpers[0]), {"sys_nice"} & ours(), "the keeper's")
-                if "sys_nice" in ours(): # it must not wait for a CPU
+                # with the right to do so, the keeper runs in real time, so that it never waits for
+                # a CPU
+                if "sys_nice" in ours():
                     expect_equal(os.sched_getscheduler(int(helpers[0])),
                                  os.SCHED_RR | os.SCHED_RESET_ON_FORK, "the keeper's policy")
                 tracer.stop()
@@ -296,7 +298,7 @@ def capabilities_without_root_top():
 @test(beside=True, long=True)
 def capabilities_of_the_file():
     """A memtrace that has capabilities by setcap is not dumpable, and its own /proc directory
-    belongs to root. It works all the same."""
+    belongs to root. Nevertheless it works."""
     with Target("truth_basic") as target, place() as directory:
         os.chmod(directory, 0o755)
         program = shutil.copy(MEMTRACE, directory + "/memtrace")

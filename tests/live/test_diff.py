@@ -59,7 +59,7 @@ def diff_of_equal_runs():
         expect_equal(refused.status, 1, "status with a file that is no profile")
 
 
-@test # alone: on a busy machine the runs differ in length, and then diff claims nothing
+@test # runs alone: on a busy machine the runs differ in length, and diff judges no such runs
 def diff_names_the_leaking_replica():
     """The second of three servers leaks ten times as many sessions a second. diff names this
     replica and the function that leaks: from all three profiles, from two of them, and in a
@@ -81,7 +81,7 @@ def diff_names_the_leaking_replica():
             odd = diff("--per-process", "--json", "--by", by, *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
-            # six seconds may be too short to call the growth of a stack abnormal
+            # by growth, six seconds may be too short to call a stack abnormal
             expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by,
                    odd["warnings"])
             for stack in odd["abnormal"]:
@@ -112,7 +112,7 @@ def diff_claims_no_growth():
     """A short version of make diffs: programs that replace their memory all the time do not
     grow."""
     accused = measure_pairs(list(diffs.STILL))
-    if accused:  # chance accuses a few of a hundred pairs, but not the same program twice
+    if accused:  # a few of a hundred pairs seem to grow by chance, but not the same program twice
         again = measure_pairs(accused)
         expect(not again, "said to grow twice:", again)
     return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""
@@ -123,13 +123,13 @@ def diff_finds_the_leak_between_snapshots():
     """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth
     of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
-    # the store grows, too, but only until it is full, which happens in the first pair
+    # the store is filled in the first pair, so its growth counts only from the second pair on
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
     accused = [pair["others"] for pair in pairs[1:] if pair["others"]]
     expect(len(accused) < 2, "others are said to grow:", accused)
 
 
-# The odd server gets new keys and values of 200 bytes; the others write the same few keys again and
+# The odd server gets new keys with values of 200 bytes. The others get the same few keys again and
 # again.
 REPLICAS = {"one": (1000, 100), "odd": (10**9, 200), "other": (1500, 120)}  # keys, bytes of a value
 SETS = 20000
@@ -138,8 +138,8 @@ SETS = 20000
 @test(beside=True)
 def diff_names_the_growing_redis():
     """Three real servers are under different load, and one always gets new keys. diff names this
-    replica, and the code that stores the keys. The truth is the memory that each server says it
-    uses."""
+    replica, and the code that stores the keys. The truth is the servers' own count of their
+    memory."""
     benchmark = need_tool("redis-benchmark")
     with place() as directory:
         servers = []

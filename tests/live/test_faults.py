@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The kernel seems to refuse one of the calls by which memtrace loads its programs and places its
-probes, each in turn (tests/progs/faulty.c). Then memtrace ends with an error message, or its
-figures are true, or it says what is missing. The target never notices, and no probe is left."""
+"""One system call fails of those by which memtrace loads its programs and places its probes, as if
+the kernel refused it (tests/progs/faulty.c). This is tried with each call. Then memtrace ends with
+an error message, or its figures are true, or it says what is missing. The target never notices, and
+no probe is left."""
 import errno
 import json
 import os
@@ -13,8 +14,8 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, 
 from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
-# Calls that place probes: each of them is made to fail in turn. Of the calls that load programs,
-# some are enough, because the same code loads each program.
+# Calls that place probes. Each of these calls is made to fail in turn. Of the calls that load
+# programs, only some are, because the same code loads each program.
 ALWAYS = ("link_create", "map_freeze")
 
 
@@ -39,8 +40,8 @@ def wait_tracing(tracer):
 
 
 def check(profile, truth):
-    """All live memory is in the profile. It is listed under the functions that allocated it, or a
-    counter says that stacks are not whole."""
+    """Checks that all live memory is in the profile, under the functions that allocated it. If it
+    is not, a counter must say that stacks are incomplete."""
     expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()),
                  "live bytes")
     if profile["stacks_complete_pct"] == 100:
@@ -104,5 +105,5 @@ def faults_of_perf_probes():
     uprobe fails, those in place are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
-    # lets one of every 8 calls fail, because links are slow
+    # only one call of every 8 is made to fail, because perf uprobes are slow
     return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)

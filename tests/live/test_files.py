@@ -14,7 +14,7 @@ from harness import (PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
 STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
-SOON_S = 2.5  # enough for some blocks of a process that allocates one every 50 ms
+SOON_S = 2.5  # in this time, a process that allocates every 50 ms allocates some blocks
 
 
 def copies(directory, n, distinct=False):
@@ -29,8 +29,8 @@ def copies(directory, n, distinct=False):
 
 
 def untraced(sizes, profiles):
-    """The processes without a fitting profile. (A static program's first allocations may be missing
-    in its profile.)"""
+    """The processes whose profile is missing or wrong. (A static program's first allocations may be
+    missing in its profile.)"""
     held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
             for pid in sizes}
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
@@ -132,7 +132,7 @@ def live_through(paths, steps=15):
 
 @test(long=True)
 def files_by_the_hundred():
-    """More programs, one after the other, than the kernel's tables can hold at a time."""
+    """More programs run one after the other than the kernel's tables can hold at a time."""
     n, at_once = 300, 10
     with place() as directory:
         # without --no-inline, memtrace would read the lines of all programs for longer than the
@@ -185,8 +185,8 @@ def files_are_let_go():
 
 @test(long=True)
 def files_with_unknown_malloc():
-    """A process with an unknown allocator is reported as such, not as one that holds nothing. So
-    are later processes of the same file."""
+    """A process with an unknown allocator is reported as such, not as a process that holds nothing.
+    The same is true of later processes with the same file."""
     with contextlib.ExitStack() as running:
         there = running.enter_context(Target("own_malloc"))
         refused = memtrace("-p", there.pid, "-d", "1", "-f", "none")

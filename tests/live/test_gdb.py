@@ -14,7 +14,7 @@ import shutil
 from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengthy, need_tool,
                      place, run, sociable, tests)
 
-AGREE_PCT = 99  # of calls, stacks and frames, at least
+AGREE_PCT = 99  # per cent of calls, stacks and frames: at least this many must agree
 LEAST_STACKS = 200  # different stacks of each program, at least
 TIMEOUT_S = 120
 
@@ -171,7 +171,7 @@ def check_agreement(found, got, lost):
         right_frames += alike
     if unfollowed:
         classes["not followed by gdb"] = unfollowed
-    # gdb stops in libc's functions only, and so does not see blocks of Python's own pool
+    # gdb stops in libc's functions only, so it does not see blocks of Python's own pool
     entries = {stack[0] for stack in wanted}
     n_stacks, n_got = len(wanted), sum(stack[0] in entries for stack in got)
     shares = [100 * part / max(whole, 1) for part, whole in

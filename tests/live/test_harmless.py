@@ -11,7 +11,7 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, Target, Tracer, end, 
                      expect_equal, kinds, memtrace, other_tracers, run, start, test_each_kind,
                      untraced)
 
-KILLS = 100  # over all kinds; probes of the kind perf take ten times as long to remove
+KILLS = 100  # number of kills over all kinds; perf uprobes take ten times as long to remove
 KILLS_OF = {"session": 5, "multi": 4, "perf": 1}
 
 
@@ -42,7 +42,7 @@ def changed_in(pid, begin, stop, offset, path):
         got = memory.read(len(wanted))
     if got == wanted:
         return []
-    # comparing byte by byte takes a second
+    # compares pages first, because comparing byte by byte takes a second
     pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]
     # memoryview makes no copies of pages: copies need thousands of calls of malloc and free, which
     # are slow with probes
@@ -124,7 +124,8 @@ def harmless_to_exceptions(kind):
     same_as_untraced(kind, "cxx_throw", 500)
 
 
-@test_each_kind(long=True)  # uses all CPUs, so it would save no time to run it beside another test
+# runs alone: it uses all CPUs, so running it beside others would save no time
+@test_each_kind(long=True)
 def harmless_attach_and_detach(kind):
     """Eight threads call the allocator during attach and detach; afterwards the code is the
     original one."""
@@ -132,7 +133,8 @@ def harmless_attach_and_detach(kind):
         for _ in range(20 if kind == kinds()[0] else 5):
             with Tracer("-p", target.pid, "-q", "-f", "none", "--max-overhead", "off",
                         "--probe-kind", kind) as tracer:
-                # if no change were visible here, the comparison afterwards would prove nothing
+                # a change must be visible now, or else the comparison afterwards would prove
+                # nothing
                 expect(changed_text(target.pid), "no probe to be seen in the target's code")
                 tracer.stop()
             expect_unchanged(target.pid, "after a normal end")

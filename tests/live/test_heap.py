@@ -122,8 +122,8 @@ def check_glibc(held):
 
 @test(beside=True)
 def heap_glibc():
-    """Several arenas, in a dynamic program and in a static, stripped one, asleep and at full
-    speed."""
+    """All blocks of several arenas are found: in a dynamic program and in a static, stripped one,
+    asleep and at full speed."""
     with place() as directory:
         stripped = os.path.join(directory, "stripped")
         run([need_tool("strip"), "-o", stripped, os.path.join(PROGS, "held_static")])
@@ -133,8 +133,8 @@ def heap_glibc():
         with Held(directory, "held", "busy") as held:
             for _ in range(3):
                 extra = expect_all(held, blocks_of(held.pid))
-                # Each thread holds up to 1,000 further blocks at any time. While its memory was
-                # walked, its cache (64 lists of 7 blocks) may have been filled again.
+                # Each thread holds up to 1,000 further blocks at any time. In addition, its cache
+                # (64 lists of 7 blocks) may have been filled again during the walk.
                 expect(len(extra) < (1000 + 64 * 7) * THREADS, f"{len(extra)} other blocks in use")
             expect(held.process.poll() is None, "the target has ended")
 
@@ -197,7 +197,7 @@ def other_glibcs(directory, program):
 
 @test(beside=True)
 def heap_other_glibcs():
-    """Works with glibc 2.31, 2.41, and Debian testing's glibc."""
+    """All blocks are found with glibc 2.31, 2.41, and Debian testing's glibc."""
     with place() as directory:
         for suite, program in other_glibcs(directory, "held"):
             with Held(directory, program, "quiet", loader=loader(suite)) as held:
@@ -208,8 +208,8 @@ def heap_other_glibcs():
 
 @test(beside=True)
 def heap_other_jemallocs():
-    """Works with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with Debian
-    testing's jemalloc. 5.2 uses 16 KiB for aligned blocks."""
+    """All blocks are found with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with
+    Debian testing's jemalloc. 5.2 uses 16 KiB for aligned blocks."""
     with place() as directory:
         for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
             with Held(directory, "held", "quiet",
@@ -222,7 +222,7 @@ def heap_other_jemallocs():
 
 @test(beside=True)
 def heap_classes():
-    """Finds objects of C++ classes in dynamic programs, in static stripped ones, and without
+    """Objects of C++ classes are found in dynamic programs, in static stripped ones, and without
     type_info."""
     source = os.path.join(ROOT, "tests", "progs", "typed.cc")
     with place() as directory:
@@ -390,7 +390,7 @@ def heap_names_who_made_the_keys_of_redis():
             for row in result.json()["origins"]["stacks"] if row["blocks"] > before / 2}
     expect(told, "no row of the keys: ", result.out[-2000:])
     for name, blocks in told.items():
-        # the blocks were counted before the last count of keys
+        # the blocks were counted between the two counts of keys
         expect(before <= blocks <= 2 * keys,
                f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
     return f"{before} keys before, {keys} after: {told}"
@@ -491,7 +491,7 @@ def heap_keeps_a_limit_of_its_own():
                 found.append(result.json())
                 if limit:
                     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-                    # the start and the report do not count
+                    # 0.1 s is for the start and the report
                     expect(took > 2 and cpu < 0.06 * took + 0.1, (command, cpu, took))
             for key in ("allocators",) if command == "heap" else ("blocks", "lost_blocks"):
                 expect_equal(found[1][key], found[0][key], key)
@@ -510,9 +510,10 @@ def heap_gives_up_capabilities():
     try:
         expect_equal(read_line(target, target.stdout), "ready\n", "the target's first line")
         for command in "heap", "why":
-            # with this limit, reading takes seconds
+            # this limit makes the reading last for seconds, so that the child can be examined
             reader = start([MEMTRACE, command, "-p", target.pid, "--json", "--max-overhead", "5"])
-            # only the child that reads has a filter of system calls under this name
+            # among the children with this name, only the one that reads has a filter of system
+            # calls
             wait_until(lambda: any(status(child)["Seccomp"] == "2"  # pylint: disable=W0640
                                    for child in children(reader.pid, "memtrace")),
                        "the child that reads")

@@ -60,7 +60,7 @@ def trace_quiet():
         profiles = by_pid(tracer.stop().out)
     out, _ = process.communicate(timeout=10)
     expect_equal(out, f"{process.pid} 8000000 20\n", "the truth")
-    return profiles.get(process.pid)  # None: the process ended before its turn to be traced
+    return profiles.get(process.pid)  # None: the process ended before it was traced
 
 
 @test
@@ -76,7 +76,8 @@ def host_quiet():
     expect_equal((profile["live_bytes"], profile["live_objects"]), (8000000, 20),
                  "live bytes and objects")
     lost = losses(profile)
-    lost.pop("dropped_by_exec", None) # blocks of the shell that the process was before its exec
+    # the process was a shell before its exec, and these blocks are the shell's
+    lost.pop("dropped_by_exec", None)
     expect_equal(lost, {}, "losses")
     expect(0 <= profile["memtrace"]["overhead_host_pct"] < 2, "cost to the machine:",
            profile["memtrace"])
@@ -84,10 +85,10 @@ def host_quiet():
 
 
 def trace_storm():
-    """Beside idle and modest processes, two do nothing but allocate: one leaks, and one runs for
-    some seconds only. Returns the profiles, the pid of the process that leaks, the truths by pid of
-    this process and of the modest ones, and the slowdown of the process that runs for some
-    seconds."""
+    """There are idle processes, modest ones, and two that do nothing but allocate: one leaks, and
+    one runs for some seconds only. Returns four things: the profiles, the pid of the process that
+    leaks, the truths by pid (of this process and the modest ones), and the slowdown of the process
+    that runs for some seconds."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
@@ -117,7 +118,7 @@ def trace_storm():
     for pid, cpu_s in cpu.items():
         pct = profiles[pid]["overhead_pct"] * cpu_s / max(cpu_s, seconds)
         expect(pct < 8, f"cost: {pct:.1f} %, {cpu_s:.1f} s of CPU time in {seconds:.1f} s")
-    slower = traced[0] / max(untraced) - 1 # at times the machine's noise alone is a quarter
+    slower = traced[0] / max(untraced) - 1 # the machine's noise alone may reach a quarter
     expect(slower < 0.25, f"{100 * slower:.0f} % slower:", untraced,
            "ns per pair untraced,", traced)
     return profiles, leak.pid, truths, slower
@@ -193,14 +194,15 @@ def host_crowd():
     n = sum(p["windows"]["n"] for p in profiles.values() if p["mode"] == "windowed")
     expect(n >= 10, "only", n, "windows")
     for target in wild:
-        if target is wild[2] and target.pid not in profiles: # it ended before its turn to be traced
+        # the process ended before its turn to be traced
+        if target is wild[2] and target.pid not in profiles:
             expect(profiles[wild[0].pid]["lost"]["processes_unseen"] >= 1, "processes_unseen")
             continue
         expect_equal(profiles[target.pid]["mode"], "windowed", f"mode of {target.pid}")
     # two or three links for each file of each process that has a window
     most = max(links for _, links in seen)
     expect(most <= 8 * 4, "BPF links, second by second:", seen)
-    # up to as many links again are being removed, each by a helper
+    # as many links again may be in removal, each by a helper
     expect(seen[-1][0] <= seen[0][0] + 2 * 8 * 4, "descriptors and links, second by second:", seen)
     expect(own_pct < 40, f"memtrace took {own_pct:.1f} % of a core")
     return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; "

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Wrong input, missing rights, full disks: a clear message, the right status, nothing left."""
+"""Wrong input, missing rights and full disks lead to a clear message and the right status, and
+leave nothing behind."""
 import contextlib
 import errno
 import json
@@ -225,7 +226,7 @@ def input_missing_kind():
 @test(beside=True)
 def input_perf_everywhere():
     """With perf uprobes in the code of every process, memtrace cannot keep a limit. So it refuses
-    them, also if the user chose them on a kernel that has better kinds."""
+    perf uprobes there, even if the user chose them on a kernel that has better kinds."""
     if "perf" in found_kinds():
         refused(memtrace("-a", "--probe-kind", "perf", *QUICK), 1,
                 "memtrace: perf uprobes .*-p.*--max-overhead off")
@@ -349,7 +350,7 @@ def with_descriptors(n, *args):
 @test(beside=True)
 def input_few_descriptors():
     """With too few descriptors memtrace says how many it may have and how many it needs, and does
-    not begin. With as many descriptors as it needs it captures everything and writes everything."""
+    not begin. With just enough descriptors it captures all memory and writes all files."""
     with Target("truth_basic") as target:
         for select in (("-p", target.pid), ("--comm", "truth_basic")):
             for n in (6, 12, 64):
@@ -394,7 +395,7 @@ def input_few_descriptors_for_many():
         try:
             while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
                 pass
-            # only every 12th allocates: the tables could not hold the memory of all
+            # only every 12th target allocates, because the tables cannot hold the memory of all
             truths = {target.pid: target.go() for target in targets[::12]}
             tracer.send_signal(2)
             out, err = tracer.communicate(timeout=PATIENCE_S)
@@ -486,7 +487,8 @@ def output_disk_fills_meanwhile():
             dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
             status=0; wait $memtrace || status=$?
             grep -v probe err; echo "status $status"; cat out.$1.heap; ls"""
-        target.say("go")  # the script may run before tracing: there is a heap to write in any case
+        # the target may run before tracing begins: a heap file is written in any case
+        target.say("go")
         result = in_small_disk(directory, script, target.pid, MEMTRACE)
         expect_equal(result.status, 0, result)
         expect_words(result.out, f"cannot write out.{target.pid}.heap: No space", "^status 1$",

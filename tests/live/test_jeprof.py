@@ -6,8 +6,8 @@ Both the heap file and jeprof round. For each stack, the heap file has a pair of
 multiplies them by a factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's
 number of objects is not an integer (TOLERANCE in user/encode/heap_v2.c). At an interval of 1,
 jeprof reads a block of one byte as 1.58. It then cuts off the fraction of each line. So a stack may
-differ by one byte for the line and, in addition, by 0.5 % of its bytes or by one byte for each of
-its entries in the heap file."""
+differ by one byte for the line. In addition, it may differ by 0.5 % of its bytes, or by one byte
+for each of its entries in the heap file."""
 import re
 
 from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,

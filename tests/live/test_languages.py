@@ -36,8 +36,9 @@ def check_chain(program, kind=None):
 
 @test_each_kind(beside=True)
 def stacks_of_go(kind):
-    """Goroutines, stacks that grow and move, C that calls back, C's threads. Go links one program
-    in its default way and one for any address (PIE)."""
+    """Stacks of Go programs are right: of goroutines, after a stack has grown and moved, in C that
+    calls back, and in C's threads. Go links one program in its default way and one for any address
+    (PIE)."""
     return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
 
 
@@ -60,8 +61,8 @@ def stacks_of_rust(kind):
 
 @test(beside=True)
 def stacks_of_go_and_rust_are_complete():
-    """Stacks of Debian's own stripped binaries: OpenSSL below goroutines, and a Rust program with
-    threads."""
+    """Stacks of Debian's own stripped binaries are whole: OpenSSL below goroutines, and a Rust
+    program with threads."""
     for tool in ("gocryptfs", "rg"):
         need_tool(tool)
     told = [check_complete(trace_command("4K", "gocryptfs", "-speed"), "gocryptfs")]

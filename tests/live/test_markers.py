@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that sample their own allocations, and report the samples by USDT probes. The target
-reporter knows what it holds, and how often nobody asked for its reports."""
+program "reporter" knows which memory it holds, and how many of its reports no tracer received."""
 import json
 import signal
 import time
@@ -23,7 +23,8 @@ class Reporter(Endless):
         return self.ask("semaphores")["semaphores"]
 
     def finish(self):
-        """The target was not harmed: it works, nobody listens, and it ends as it should."""
+        """The target was not harmed: it works, its semaphores are 0 again, and it ends as it
+        should."""
         wait_until(lambda: self.semaphores() == [0, 0], "nobody listens to the target")
         expect_equal(self.quit(), 0, "status of reporter")
 
@@ -104,8 +105,8 @@ def markers_after_a_kill():
 
 @test(beside="wide")
 def markers_not_used():
-    """Where every allocation is wanted, or processes are selected, a program is traced by malloc
-    although it has USDT probes. `check` lists the probes and what a report costs."""
+    """A program with USDT probes is traced by its calls of malloc in two cases: every allocation is
+    wanted (-i 1), or processes are selected. `check` lists the probes and what a report costs."""
     with Reporter() as target:
         target.begin()
         result = memtrace("check", target.pid)

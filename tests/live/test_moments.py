@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""At a random moment of attaching, tracing, reading or ending, an event happens to memtrace, to its
-keeper, to its target, or to a file or server that memtrace writes to or waits for. No target is
-harmed and no probe is left. When memtrace is stopped or killed, its probes are gone within a second
-or two (probes of the kind perf take longer).
+"""At a random moment of attaching, tracing, reading or ending, an event happens. It concerns
+memtrace, its keeper, its target, or a file or server that memtrace writes to or waits for. No
+target is harmed and no probe is left. When memtrace is stopped or killed, its probes are gone
+within a second or two (probes of the kind perf take longer).
 
 `make moments N=1000` tries 1000 moments; the suite tries a few."""
 import concurrent.futures
@@ -22,8 +22,8 @@ from test_stall import BACK_S, keeper_of
 
 MOMENTS = int(os.environ.get("MEMTRACE_MOMENTS", 40))
 AT_ONCE = 4
-TRACED_S = 1.6  # the value of -d. A moment is within this time, or shortly before or after it
-SLACK_S = 1.0  # added because four runs share the machine
+TRACED_S = 1.6  # the value of -d; a moment is in this time, or shortly before or after it
+SLACK_S = 1.0  # allowance, because four runs share the machine
 
 
 class Moment:
@@ -105,7 +105,7 @@ def keeper_killed(m):
         m.expect_end((0,))
         return 0
     took = m.wait_withdrawn()
-    err = m.expect_end((0, 1))  # 0: memtrace had finished its work
+    err = m.expect_end((0, 1))  # 0: memtrace had already finished
     if m.tracer.returncode:
         expect_words(err, "mt-keeper")
     return took
@@ -241,7 +241,7 @@ def one(seed):
 
 @test(long=True)
 def moments():
-    """MEMTRACE_MOMENTS random moments, four at a time."""
+    """Tries MEMTRACE_MOMENTS random moments, four at a time."""
     first = int.from_bytes(os.urandom(3), "little")
     n, longest, failed = {}, 0.0, []
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

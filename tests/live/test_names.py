@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Names and lines of inlined functions, of a JIT's code and of the kernel's mappings, and names
-from debug files. Some files exist only below the target's root, and some targets give false
-data."""
+from debug files. Some files exist only below the target's root directory, and some targets give
+false data."""
 import contextlib
 import http.server
 import json
@@ -117,7 +117,7 @@ def names_from_debug_file():
 
 @test(beside=True)
 def names_from_debug_file_in_container():
-    """The debug file is below the target's root, and exists only in the target's mount
+    """The debug file is below the target's root directory, and exists only in the target's mount
     namespace."""
     need_tool("unshare")
     with place() as directory:

@@ -181,9 +181,9 @@ def newborn_of_changed_file():
 
 @test(long=True)
 def newborn_of_unloaded_table():
-    """There is room for some tables only. Tables of the programs that ended first are removed, and
-    other tables get their room and their numbers. A later process of such a program has no table,
-    but never another program's table."""
+    """There is room for only some of the unwind tables. Tables of the programs that ended first are
+    removed, and other tables get their room and their numbers. A later process of such a program
+    has no table, but never another program's table."""
     n = 16
     with place() as directory:
         programs = []

@@ -16,8 +16,8 @@ LEAK = 10_000_000  # bytes a second: the limit is reached in 6.7 s
 
 
 def memory_root():
-    """The directory in which a cgroup can be made, and the names of the files that limit its memory
-    and swap."""
+    """The directory for new cgroups, and the names of the files that limit the memory and swap of a
+    cgroup."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = [(line.split()[4], line.rpartition(" - ")[2].split()) for line in file]
     for path, (kind, _, *options) in mounts:
@@ -58,7 +58,7 @@ def limited(process, number=0):
 
 
 def check_death(path):
-    """Checks that a file that --on-oom has written says how the process died. Returns the
+    """Checks that the file, which --on-oom has written, says how the process died. Returns the
     profile."""
     profile = run([MEMTRACE, "report", "-f", "json", path]).json()
     expect(profile.get("out_of_memory"), path, "does not tell of the death")

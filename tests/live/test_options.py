@@ -82,8 +82,8 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        # The truth is read a little later than the snapshot. So they may differ by half a second's
-        # leak.
+        # The truth is read a little later than the snapshot. So the two may differ by the leak of
+        # half a second.
         for bytes_, then in held:
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
             expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,",
@@ -107,8 +107,8 @@ def options_snapshots_by_bytes_and_peaks():
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "4000000") as target:
         for cause in (("--every", "8M"), ("--peak",)):
             prefix, suffix = f"{directory}/{cause[0]}.{target.pid}.", ".collapsed"
-            # traced continuously even on a busy machine, because windows count only the bytes
-            # allocated in them
+            # Traces continuously even on a busy machine, because windows count only bytes that are
+            # allocated in windows.
             with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "collapsed", *cause,
                         "--max-overhead", "off", "-o", f"{directory}/{cause[0]}") as tracer:
                 begin = time.monotonic()
@@ -225,7 +225,7 @@ def check_shows_a_process():
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, "^Kernel: ", r"yes +privileges", "<- used", "Hazards", target.pid,
                      "truth_basic", r"libc\.so\.6")
-        # the costs are measured, so a trap and a tracepoint each cost something
+        # the costs are measured, so none of them is 0
         expect_words(result.out, r"such a call takes [1-9]\d+ ns longer .*system calls [1-9]\d+, .*"
                      r"machine [1-9]\d*\)")
         for function in ("malloc", "calloc", "realloc", "posix_memalign", "free"):
@@ -253,8 +253,8 @@ def end_by_signal():
 
 @test(beside=True)
 def end_by_signal_of_a_background_job():
-    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it
-    still ends the run."""
+    """A shell without job control starts `memtrace ... &` with SIGINT ignored. Nevertheless a
+    SIGINT ends the run."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none",
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as tracer:
@@ -350,7 +350,7 @@ def command_has_stdout_for_itself():
         expect_equal((result.status, result.err), (0, ""), option)
         expect_words(result.out, "^said",
                      r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
-    # "-o -" sets no prefix for files: their prefix is from an earlier -o, or the default
+    # "-o -" sets no prefix for files. Their prefix is that of an earlier -o, or the default.
     with place() as directory:
         for option in (("-o", "-"), ("-o", "out", "-o", "-")):
             expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status,
@@ -411,7 +411,7 @@ int main(int argc, char **argv)
 @test_each_kind(beside=True)
 def command_at_its_highest(kind):
     """A command's table shows the moment when the command held most, to the byte, even if the
-    blocks are freed later. The same is true of a program that a shell executes. (That program waits
+    blocks are freed later. This is also true of a program that a shell executes. (The program waits
     until memtrace has loaded its unwind table.)"""
     with place() as directory:
         source, program = directory + "/heights.c", directory + "/heights"
@@ -574,7 +574,8 @@ def options_max_unwind():
         middle = (low + high) // 2
         refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
-    # at most 32 KiB are free; bash's tables take more, so they must make room for python3's
+    # After python3's tables, at most 32 KiB are free. bash's tables take more, so they must make
+    # room for python3's.
     profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
     # less than 100 %, because memtrace does not know the new program for a fraction of a second

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR, PHP's pool
-of a request. The truth is the memory that the test makes the programs hold, and what PostgreSQL and
-PHP themselves say of it."""
+of a request. The truth is the memory that the test makes the programs hold, and the counts of
+PostgreSQL and PHP themselves."""
 import contextlib
 import glob
 import http.client
@@ -37,8 +37,8 @@ def probes_of(pid):
 
 @test(beside=True)
 def pools_nginx():
-    """Pools of open connections are live. Pools of ended requests and connections are not. Memory
-    that a pool takes from malloc does not count in addition to the pool's blocks."""
+    """Pools of open connections are live. Pools of ended requests and connections are not. The
+    memory that a pool takes from malloc does not count once more."""
     n = 20
     with nginx(1, {"a.txt": TEXT}) as (server, _, _, path), contextlib.ExitStack() as kept:
         wait_until(lambda: children(server.pid), "nginx has a worker")
@@ -175,16 +175,16 @@ def check_forgotten(chunk, probes, **server):
 @test(beside=True)
 def pools_postgres():
     """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in
-    contexts that are reset or deleted are not. The total is what PostgreSQL says its contexts use,
-    without PostgreSQL's headers and rounding."""
+    contexts that are reset or deleted are not. The total is PostgreSQL's own figure for its
+    contexts, without PostgreSQL's headers and rounding."""
     # 200 bytes are rounded to 256, and a header has 16
     return check_forgotten(272, ("palloc", "MemoryContextDelete"))
 
 
 @test(beside=True, long=True)
 def pools_postgres_17():
-    """The same in Debian 13's PostgreSQL, whose contexts have other functions and smaller
-    headers."""
+    """As pools_postgres, with Debian 13's PostgreSQL, whose contexts have other functions and
+    smaller headers."""
     return check_forgotten(264, ("AllocSetAlloc", "AllocSetDelete"), version=17, root=DEBIAN_13)
 
 
@@ -226,7 +226,7 @@ def pools_postgres_leak():
 
 @test(long=True)
 def pools_postgres_17_leak():
-    """The same in Debian 13's PostgreSQL."""
+    """As pools_postgres_leak, with Debian 13's PostgreSQL."""
     return check_leak(version=17, root=DEBIAN_13)
 
 
@@ -313,10 +313,10 @@ def pools_apr():
     expect_equal(profile["live_objects"], 1010 + 3, "blocks, and pools")
 
 
-# The truth: PHP's own count. In the second round these stay: 500 strings, each of which fills a
-# block of 1280 bytes; 400 objects of 72 bytes, in the size class of 80 bytes; a string of 3 MB; and
-# a string that grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for all this
-# since the first round.
+# The truth: PHP's own count. After the second round, these blocks stay: 500 strings, each of which
+# fills a block of 1280 bytes; 400 objects of 72 bytes, in the size class of 80 bytes; a string of 3
+# MB; and a string that grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for
+# all this since the first round.
 PHP = r"""<?php
 class Order { public $a; public $b; }
 $kept = [];
@@ -385,9 +385,9 @@ def php_blocks(profile):
 
 @test(beside=True)
 def pools_php():
-    """What a script of PHP keeps is what memory_get_usage() says, but for the rounding of sizes.
-    Blocks of each kind are seen: of a size class, large ones, huge ones, and those that realloc has
-    grown."""
+    """The live bytes of a PHP script are those of memory_get_usage(), except for the rounding of
+    sizes. All kinds of blocks are seen: blocks of size classes, large blocks, huge blocks, and
+    blocks that realloc has grown."""
     with php_script(PHP) as target:
         expect_equal(said(target), "ready", "the script")
         said(target, "\n")

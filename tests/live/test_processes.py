@@ -172,7 +172,7 @@ def processes_by_program_of_a_used_inode():
 
         def judge_other(later):
             process = later.enter_context(leaker(1000, program=other))
-            time.sleep(0.5)  # it must live long enough to be checked
+            time.sleep(0.5)  # long enough to be checked
             end(process)
 
         def run_others(later):
@@ -243,7 +243,8 @@ def cpu_time_ns(path):
 
 @test(beside="wide")
 def processes_cpu_time_from_exec():
-    """What a shell used before it ran the selected program is not the program's CPU time."""
+    """The CPU time that a shell used before it executed the selected program does not count as the
+    program's."""
     burn = 'i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exec "$@"'
 
     with place() as directory:
@@ -360,7 +361,7 @@ class Crowd:
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Checks that each process that has ended did so without an error, and printed the bytes
+        """Checks of each process that has ended: it ended without an error, and printed the bytes
         that it held."""
         left = []
         for process, n, size, ms in self.running:
@@ -441,7 +442,8 @@ def processes_all():
         expect_words(result.out, "^memtrace itself: [0-9.]+ % of one core, (at most )?[0-9.]+ MiB, "
                                  "of which [0-9.]+ MiB in the kernel$")
 
-    # memtrace prints about itself what is measured from outside: no less, and little more.
+    # The figures that memtrace prints about itself are those measured from outside, or a little
+    # more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
     # last[2] has only BPF maps that memtrace holds open. Unwind tables (96 MiB at most) and

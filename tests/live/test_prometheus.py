@@ -90,14 +90,14 @@ def agent_and_prometheus():
             return [alert["labels"] for alert in prometheus.alerts()
                     if alert["state"] == "firing" and alert["labels"].get("function") == function]
 
-        # the test waits for seconds, not for minutes: in this time other stacks of the process may
-        # grow, too
+        # The test waits for seconds instead of minutes. In so short a time, other stacks of the
+        # process may grow, too.
         wait_until(firing, f"an alert for {function}")
         labels = firing()[0]
         expect_equal((labels["alertname"], labels["group"]), ("MemoryLeak", "leaking"), "alert")
         frames = agent.get(f"/stack/{labels['stack']}")[1].decode()
         expect(f"({leaking.pid}): " in frames and function in frames, frames)
-        # at first the steady process grows, too, until it has all memory that it needs
+        # at first, the steady process grows until it has all the memory that it needs
         wait_until(lambda: {alert["labels"].get("group") for alert in prometheus.alerts()
                             if alert["state"] == "firing"} == {"leaking"},
                    "an alert for the leaking group alone", 60)

@@ -15,7 +15,7 @@ PYTHON = "/usr/bin/python3"
 # root directories: scripts/fetch-libcs
 DEBIAN_11 = os.path.join(ROOT, "build", "libcs", "bullseye", "python")
 DEBIAN_13 = os.path.join(ROOT, "build", "libcs", "trixie", "python")
-READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions whose frames are read
+READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions of Python whose frames memtrace reads
 
 
 def need_python(command):
@@ -213,8 +213,8 @@ input()
 
 
 def check_arenas(python, root, size, *options):
-    """Memory that the pool maps in arenas of this size is reported as the allocator's own. It is
-    not reported as held by the code whose call made the pool map an arena: this may be any code."""
+    """Memory that the pool maps in arenas of this size is reported as the allocator's own. It does
+    not count for the code whose call made the pool map an arena, because this may be any code."""
     with running(ARENAS, python, root, allocator="pymalloc") as (target, _):
         with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
                     "-f", "none", *options) as tracer:
@@ -233,7 +233,7 @@ def check_arenas(python, root, size, *options):
 
 @test_each_kind(beside=True)
 def python_arenas_debian_11(kind):
-    """Perf uprobes do not see the pool itself."""
+    """With perf uprobes, memtrace does not probe the pool itself."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     return check_arenas("/usr/bin/python3.9", DEBIAN_11, 256 << 10, "--probe-kind", kind)
@@ -266,8 +266,8 @@ def python_stacks_others():
 @test(beside=True, long=True)
 def python_stacks_from_start():
     """A command with an old Python is traced from its first instruction on. At that time, the types
-    that show Python's version do not exist yet: the loader must run first. The imports at Python's
-    start are the first functions with a name."""
+    that show Python's version are not in memory yet, because the loader has not run. The imports at
+    Python's start are the first functions with a name."""
     said = []
     for version in sorted({"3.9", "3.10"} & set(other_pythons())):
         result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none",

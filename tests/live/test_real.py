@@ -88,11 +88,11 @@ def real_redis():
             expect(os.path.getsize(path), path, "is empty")
         expect_equal(len(profile["files"]), 2, "files")
 
-        # grown counts usable sizes, live counts the sizes asked for. A block of n bytes from glibc
-        # has 24 usable bytes if n is less than 24, else n to n + 15. A block of 128 KiB or more (a
-        # few tables) is a mapping, usable to the end of its last page. grown falls when blocks from
-        # before the attach are freed, but by no more than used_before. So grown is at least live -
-        # used_before, and at most live + 24 for each block + a page for each mapping.
+        # `grown` counts usable sizes, the profile counts requested sizes. A block of n bytes from
+        # glibc has 24 usable bytes if n is less than 24, else n to n + 15. A block of 128 KiB or
+        # more (a few tables) is a mapping, usable to the end of its last page. `grown` falls when
+        # blocks from before the attach are freed, but by no more than used_before. So grown is at
+        # least live - used_before, and at most live + 24 for each block + a page for each mapping.
         rounding = 24 * profile["live_objects"] + 64 * 4096
         low, high = profile["live_bytes_low"], profile["live_bytes_high"]
         expect(grown > 40 << 20, f"the load is too small: {grown}")

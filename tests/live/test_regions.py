@@ -157,8 +157,8 @@ def regions_of_go():
 
 def trace_shell(commands, n, *options):
     """Traces a shell that runs n programs, one after the other. Returns their truths, and all
-    profiles. Each program waits for a moment between its exec and its script. Within this moment,
-    the unwind tables of its code must be loaded."""
+    profiles. Each program waits for a moment between its exec and its script. In this time,
+    memtrace must load the unwind tables of the program's code."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
     with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",
@@ -186,7 +186,7 @@ def regions_after_exec():
     (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
     expect(profile["lost"]["dropped_by_exec"] > 0, "the shell's memory was not seen")
     profile["lost"]["dropped_by_exec"] = 0
-    # the program starts during the run: what main maps before its script is seen, too
+    # the program starts during the run, so the memory that main maps before the script is seen, too
     truth["functions"]["main"] = truth["earlier_gone"]
     truth["total"] += truth["earlier_gone"]
     check_regions(truth, profile)
@@ -210,8 +210,8 @@ def regions_of_children():
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
 
 
-# Bytes that may be added by faults in the program's other pages, such as its data and its stack.
-# These faults are sampled, too, because a fault does not say to which mapping its page belongs.
+# Allowance for faults in the program's other pages, such as its data and its stack. These faults
+# are sampled, too, because a fault does not say to which mapping its page belongs.
 FEW = 40 * 4096
 
 

@@ -15,11 +15,11 @@ MIB = 1 << 20
 # The size of glibc's chunk for 200 bytes, and of jemalloc's size class for 200 bytes.
 CHUNK = 208
 # The largest error of VmRSS in pages. The kernel may have three counts (of file, anonymous and
-# shared pages) on each CPU, and adds them to the total in batches of at least 32 pages. Before 6.17
-# VmRSS lacks the counts that are not yet added.
+# shared pages) on each CPU, and adds them to the total in batches of at least 32 pages. Before
+# Linux 6.17 VmRSS lacks the counts that are not yet added.
 VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
-# While probes are in pages of code, these pages are private copies. memtrace reads the resident set
-# during this time. This is the largest number of such pages.
+# Pages of code with probes are private copies as long as the probes are in place. memtrace reads
+# the resident set during this time. This is the largest number of such pages.
 PROBED_PAGES = 64
 
 
@@ -116,8 +116,8 @@ def census_of(resident):
 
 
 def check_census(resident, truth):
-    """The target has freed every other one of its blocks. No page is free, and all pages were
-    found."""
+    """Checks the parts after the target has freed every other one of its blocks: no page is free,
+    and all pages were found."""
     census = census_of(resident)
     # older blocks of stdio and the loader are in use, or free
     expect_near(census["free_bytes"], truth["freed"], 0, 64 * PAGE, "free blocks")

@@ -13,7 +13,7 @@ kernel's random numbers choose its samples. All draws are independent. A series 
 
 These probabilities are too high for a test that runs every day. So a series that fails is followed
 by a second, independent one, and the test fails only if both fail. By chance this has a probability
-of 1e-5. An error of the implementation is in both series."""
+of 1e-5. An error of the implementation would show in both series."""
 import math
 
 from harness import by_function, expect, kinds, losses, test_each_kind, trace_script

@@ -6,10 +6,10 @@ load before, while and after it is traced. Every answer is checked, and at last 
 normally when it gets its signal. Debian's servers use glibc's malloc, mariadbd too. Only
 redis-server does not: it gets glibc's malloc by preload.
 
-The tests do not trust the tracer about where stacks end: they read the code at the last address of
-each stack. A stack may start at two places only: in _start, whose call is followed by a halt, and
-at the start of a thread, whose call is followed by the system call that ends the thread. And each
-frame must be a return address, so the instruction before it must be a call."""
+The tests do not rely on the tracer for the ends of stacks. They read the code at the last address
+of each stack. A stack may start at two places only: in _start, whose call is followed by a halt,
+and at the start of a thread, whose call is followed by the system call that ends the thread. And
+each frame must be a return address, so the instruction before it must be a call."""
 import contextlib
 import glob
 import gzip
@@ -30,7 +30,7 @@ from test_processes import by_pid
 from test_real import Redis, libc_path
 from test_strange import stop_it
 
-COMPLETE_PCT = 99  # of the samples, at least
+COMPLETE_PCT = 99  # per cent of the samples: at least this many stacks must be whole
 SAMPLES = 300      # at least
 
 
@@ -162,7 +162,7 @@ class Stacks:
         return self.known[addr]
 
     def start_at(self, addr):
-        """What starts at addr, process or thread; None if nothing does."""
+        """Returns what starts at addr: a process or a thread. None: neither does."""
         code = (self.code(addr) or b"")[8:]
         return next((what for after, what in STARTS.items() if code.startswith(after)), None)
 
@@ -247,8 +247,8 @@ http {
 def nginx(workers, files):
     """Yields the master process, its directory, its port and socket. files: name below /files ->
     contents."""
-    # The test binds a port, and nginx inherits this port, as a new nginx inherits ports from the
-    # nginx that it replaces.
+    # The test binds a port and passes it on to nginx, in the way in which an old nginx passes its
+    # ports to a new nginx.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
         os.mkdir(directory + "/files", 0o755)
@@ -330,8 +330,8 @@ def nginx_workers(*selection):
         first, second = children(server.pid)
 
         def connect(worker, others, n):
-            """Opens n connections to a worker. The other workers are stopped meanwhile, so that
-            they accept none."""
+            """Opens n connections to a worker. Meanwhile the other workers are stopped, so that
+            they accept no connection."""
             for pid in others:
                 stop_it(pid)
             for _ in range(n):
@@ -472,7 +472,7 @@ def servers_postgres():
     return told
 
 
-KEPT = 3_000_000  # bytes of the row that each smaller cursor holds
+KEPT = 3_000_000  # bytes of the row that each of the smaller cursors holds
 
 
 def postgres_sessions(*selection):

@@ -10,7 +10,7 @@ import subprocess
 from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses,
                      memtrace, need_tool, place, read_line, run, start, test, test_each_kind)
 
-COMPLETE_PCT = 99  # of the stacks, at least
+COMPLETE_PCT = 99  # per cent of the stacks: at least this many must be whole
 
 
 # program -> its arguments. The source of a program in tests/progs says what it does.
@@ -105,8 +105,8 @@ def chains_are_built_as_said():
 def stacks_as_declared(kind):
     """Each block's stack is the one that the program declares: deep chains, callbacks of C and C++,
     signal handlers, variable frames, tail calls, coroutines, exceptions, threads, a library that is
-    loaded while traced. Functions have unwind tables, or frame pointers, or one and the other in
-    turn."""
+    loaded while traced. Functions have unwind tables, or frame pointers, or both kinds alternate on
+    one stack."""
     return trace_chains(CHAINS, "--probe-kind", kind)
 
 
@@ -220,7 +220,7 @@ def stacks_after_many_mappings():
 
 @test(beside=True, long=True)
 def stacks_after_endless_mappings():
-    """memtrace forgets mappings that no longer exist."""
+    """memtrace drops mappings that no longer exist."""
     with place() as directory:
         profile = wander(60000, "-f", "heap", "-o", os.path.join(directory, "out"))
         with open(profile["files"][0], encoding="utf-8") as file:

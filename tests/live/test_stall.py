@@ -26,8 +26,8 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-# the least share of the untraced speed, which varies by a third from round to round. With a probe,
-# the share is a hundredth
+# The least share of the untraced speed, which varies by a third from round to round. With a probe,
+# the speed is a hundredth.
 SPEED = 0.5
 JSON = ("--json", "-f", "none")
 
@@ -119,8 +119,8 @@ def stall_stopped(kind):
 
 @test_each_kind(long=True)
 def stall_stopped_in_window(kind):
-    """As stall_stopped, while a window is open. (If the window is about to close, a stop withdraws
-    no probes.)"""
+    """As stall_stopped, while a window is open. (If the window is just closing, a stop withdraws no
+    probes.)"""
     took, times = [], 3 if kind == "perf" else 5
     with Restless() as target:
         with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", "5", *JSON) as tracer:
@@ -143,8 +143,8 @@ def stall_stopped_in_window(kind):
 
 @test(long=True)
 def stall_without_limit():
-    """Without a limit memtrace must hang longer before its probes are removed. The figures are then
-    not called exact."""
+    """In a run without a limit, probes are removed only after a longer hang. After that, the
+    figures are not called exact."""
     with Busy() as target:
         with Tracer("-p", target.pid, "-i", "1", *JSON) as tracer:
             with stopped(tracer):
@@ -539,9 +539,9 @@ def stall_silent_before():
 @test(long=True)
 def stall_silent_descriptor():
     """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops
-    answering. When memtrace writes a profile, a child that reads symbols hangs, because it closes
-    this file. This child holds no probe. So if memtrace is stopped at this moment, the probes are
-    removed as soon as usual."""
+    answering. When memtrace writes a profile, a child that reads symbols closes its copy of this
+    file, and hangs. This child holds no probe. So if memtrace is stopped at this moment, its probes
+    are removed as soon as usual."""
     with place() as directory, Endless("leaking", "--rate", "50") as target, \
             silent(directory) as mute:
         own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
@@ -682,7 +682,7 @@ def stall_silent_debuginfod():
 @test(long=True)
 def stall_huge_code():
     """An allocator has a GiB of code that is a hole in the file, or code that consists of calls
-    only. It takes seconds to read all of this code. Meanwhile another target keeps its speed, and
+    only. To read all of this code takes seconds. In this time another target keeps its speed, and
     memtrace ends on a signal."""
     took = []
     for library_in in sparse_library, library_of_calls:

@@ -20,12 +20,14 @@ from test_processes import FAMILY, by_pid
 
 SECONDS = float(os.environ.get("MEMTRACE_STORM_S", 36))
 RATE = 50
-# The time of the first look. memtrace keeps unused files for 10 s, so from then on it closes as
-# many files as it opens. It also keeps up to 4096 profiles of ended programs. That number is
+# The time of the first measurement. memtrace keeps unused files for 10 s, and from then on closes
+# as many files as it opens. It also keeps up to 4096 profiles of ended programs. That number is
 # reached after 82 s, so only a long run can wait for it.
 SETTLED_S = min(SECONDS / 3, 90)
-LOOK_S = 0.7  # not in step with the work that memtrace does every second, or every two
-KCMP = {"x86_64": 312, "aarch64": 272}  # the number of kcmp(2)
+# period of measurements, which is not a multiple or a part of memtrace's periods of one and two
+# seconds
+LOOK_S = 0.7
+KCMP = {"x86_64": 312, "aarch64": 272}  # the number of the system call kcmp(2)
 KCMP_VM, KCMP_FILES = 1, 2
 
 
@@ -51,7 +53,7 @@ def share(what, a, b):
 
 
 def one_of_each(pids, what):
-    """Of the processes that share their memory or table, only the first."""
+    """Leaves one process of each set of processes that share their memory or table."""
     first = []
     for pid in pids:
         if not any(share(what, pid, other) for other in first):
@@ -62,8 +64,8 @@ def one_of_each(pids, what):
 def held_by(pid):
     """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF
     maps (each map once). The keeper and the helpers that take probes out share memtrace's table of
-    descriptors, and some of them its memory. Of these helpers, sometimes ten live at once. So what
-    they share is counted once, not once for each of them."""
+    descriptors, and some of them its memory. Sometimes ten such helpers live at once. So shared
+    resources are counted once, not once for each helper."""
     held, maps = {"descriptors": 0, "links": 0, "resident": 0}, {}
     family = family_of(pid)
     for one in one_of_each(family, KCMP_FILES):
@@ -117,8 +119,8 @@ class Storm:
         self.running = left
 
     def run_until(self, due, rate):
-        """Starts programs at this rate until the time `due`. If a start is late, the next ones do
-        not catch up."""
+        """Starts programs at this rate until the time `due`. After a late start, the next programs
+        are not started any faster."""
         next_at = time.monotonic()
         while time.monotonic() < due:
             self.start_one()
@@ -138,10 +140,10 @@ def check_flat(looks):
     takes up to 6 s; a third of a short run is 8 s.
 
     memtrace closes files without a process once a second. Until then each new file holds two links
-    and three more descriptors. So what the new files of one second hold is allowed. In the 16 s
-    between the thirds of a short run, 270 new files start. If each of them leaked one descriptor or
-    link, the figures would grow by twice as much as is allowed. In the same time the kept profiles
-    of ended programs grow by some 28 MB, which is no leak."""
+    and three more descriptors. So the links and descriptors of one second's new files are allowed.
+    In the 16 s between the thirds of a short run, 270 new files start. If each of them leaked one
+    descriptor or link, the figures would grow by twice as much as is allowed. In the same time the
+    kept profiles of ended programs grow by some 28 MB, which is no leak."""
     fresh = RATE // 3
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]

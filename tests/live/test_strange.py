@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes in rare states, and rare events. The profile is still exact, or says that it is not.
-The processes go on as if they were not traced."""
+"""Processes in rare states, and rare events. The profile is exact, or says that it is not. The
+processes continue as if they were not traced."""
 import json
 import os
 import re
@@ -40,8 +40,8 @@ def status_of(pid, key):
 
 
 def wait_restored(pid):
-    """Waits until the process's code is the original. Changes that are in this test's process, too,
-    do not count: they are another tracer's."""
+    """Waits until the process's code is the original. Changes that are also in this test's process
+    do not count, because they are another tracer's."""
     wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
                f"libc's code in pid {pid} is restored", 10)
 
@@ -50,7 +50,8 @@ def wait_restored(pid):
 
 @test_each_kind(beside=True)
 def strange_short_threads(kind):
-    """A thousand threads begin and end. None of their calls stays in a table as unfinished."""
+    """A thousand threads begin and end. No call of theirs stays in a table as an unfinished
+    call."""
     truth, profile, _ = trace_script(kind, "strange", "threads")
     check_functions(truth, profile)
 
@@ -68,9 +69,9 @@ def strange_main_thread_ends(kind):
 
 @test(beside=True, long=True)
 def strange_main_thread_ends_between_windows():
-    """A window that begins after the main thread's end sees nothing, because its probes are in no
-    code. A counter says so. Gaps between windows may be several seconds, so the program goes on
-    long enough for a window to begin."""
+    """A window that begins after the main thread's end sees nothing, because the kernel places its
+    probes in no code. A counter says so. Gaps between windows may be several seconds, so the
+    program goes on long enough for a window to begin."""
     _, profile, _ = trace_script(None, "strange", "headless", "--busy",
                                  options=("--max-overhead", "1"))
     expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1),
@@ -82,7 +83,8 @@ def strange_main_thread_ends_between_windows():
 @test(beside="wide", long=True)
 def strange_main_thread_ends_between_turns():
     """As strange_main_thread_ends_between_windows, with probes in the code of all processes at
-    first. The process gets no turns then, because they would see nothing."""
+    first. After its main thread's end, the process gets no turns, because they would see
+    nothing."""
     with Target("strange", "headless", "--busy") as target, \
             Tracer("--comm", "strange", "--max-overhead", "1", "--json", "-f", "none") as tracer:
         target.go()
@@ -123,7 +125,7 @@ def strange_exec_by_thread():
                 profile = by_pid(tracer.stop().out)[target.pid]
             expect_equal(target.quit(), 0, "status of the target")
         lost, gone = losses(profile), truth["gone"]["live_objects"]
-        # the blocks that are gone, and a few that libc had allocated for the thread
+        # dropped: the old program's blocks, and a few blocks that libc had allocated for the thread
         dropped = lost.pop("dropped_by_exec", 0)
         expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
@@ -150,7 +152,7 @@ def strange_exec_by_thread_without_a_main_thread():
             truth = json.loads(target.line())
             profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
         expect_equal(target.quit(), 0, "status of the target")
-    # other tests' targets may be called so, too
+    # targets of other tests may have the same name
     expect_equal([p["live_bytes"] for p in profiles if p["pid"] == target.pid],
                  [truth["functions"]["script"]["live_bytes"]], "live bytes")
 
@@ -165,7 +167,7 @@ def strange_daemon():
             expect_equal(target.process.wait(30), 3, "status of the first process")
             profiles = by_pid(tracer.stop().out)
         daemon = truth["pid"]
-        # the daemon is no longer the target's child, but reads its pipe
+        # the daemon is no longer the target's child, but still reads the target's standard input
         expect(status_of(daemon, "PPid") != str(target.pid), "it is a child still")
         target.say("quit")
         wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), "the daemon ends")
@@ -213,7 +215,7 @@ def strange_dlopen_cycles():
             profile = tracer.stop().json()
         expect_equal(target.quit(), 0, "status of the target")
     check_functions(truth, profile)
-    # one or two descriptors are open for a moment
+    # allows for one or two descriptors that are open for a moment
     expect(after[0] < before[0] + 5, f"descriptors of memtrace: {after[0]}, before {before[0]}")
     expect(after[1] < before[1] + (4 << 20), f"memtrace grew from {before[1]} to {after[1]} bytes")
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
@@ -389,8 +391,8 @@ OWN = {"calls": 2000, "own": 2000}
 
 @test_each_kind(beside=True)
 def strange_patched(kind):
-    """A process has patched its own copy of malloc. It gets no probe there, because removing the
-    probe would put the file's code in place of the patch."""
+    """A process has patched its own copy of malloc. No probe is placed in this malloc, because the
+    removal of a probe would replace the patch by the file's code."""
     with Target("patched") as target:
         expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")

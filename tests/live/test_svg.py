@@ -102,8 +102,8 @@ class Page:
             expect(os.path.getsize(path) > 10000, "an empty screenshot:", os.path.getsize(path))
 
     def check(self):
-        """Checks what every page must fulfil: labels are within their boxes, and the console has no
-        messages."""
+        """Makes the checks that every page must pass: labels are within their boxes, and the
+        console has no messages."""
         boxes = self.browser.run("""
             return Array.from(document.querySelectorAll("#rows rect"),
                               (rect) => rect.getBoundingClientRect())
@@ -305,7 +305,7 @@ def svg_by_keyboard_and_diff():
             near(page.box("journal")["width"], 26 * mib, "all again")
             page.check()
 
-            # open the link to this view in a narrower window. The policy allows this.
+            # opens the address of this view in a narrower window, which the policy allows
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
             near(page.box("all")["width"], browser.run("return innerWidth;") - 20,

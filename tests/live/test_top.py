@@ -127,7 +127,7 @@ class Screen:
         return self.process.returncode
 
     def expect_restored(self, what):
-        """Checks that the terminal is in its earlier state, and was in another state meanwhile."""
+        """Checks that the terminal was in another state and is in its earlier state again."""
         expect(last(ENTERS, self.raw) >= 0, what, "there was no screen")
         expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what,
                "the alternate screen is still there")
@@ -246,7 +246,7 @@ def top_sorts():
             interval = re.search(r" (\d+\.\d) KiB +(\d+\.\d) - (\d+\.\d) KiB", screen.top_row())
             expect(interval, "no growth in", screen.top_row())
             growth = float(interval[1])
-            # on a busy machine the leak is slower than asked for
+            # on a busy machine, the target leaks more slowly than requested
             expect(0.3 * leak < growth < 2 * leak, growth, "KiB/s for", leak)
             expect(float(interval[2]) <= growth <= float(interval[3]), screen.top_row())
             expect("parse_request" in truth["innocents"], truth)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""At -i 1 every number is exact. The truth is what the targets of tests/progs report."""
+"""At -i 1 every number is exact. The truth is the counts that the targets of tests/progs report."""
 import json
 import math
 import os

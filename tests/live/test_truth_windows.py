@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/truth/truth.py. It has one test for each of the "Six failures" of
-docs/windows.md, which are wrong results of windows on real programs. The truth is the program's own
+"""A short version of tests/truth/truth.py. The "Six failures" in docs/windows.md are wrong results
+of windows on real programs. There is one test for each of them. The truth is the program's own
 count.
 
 A figure must be between truth / FACTOR and truth * FACTOR. If its interval contains the truth, it
@@ -224,8 +224,8 @@ def truth_windows_head_of_top():
     # Probes make such a program thirty to a hundred times slower, and their cost is known with an
     # error of a tenth. So only the order of magnitude of the rate without probes is known
     # (weigh_net() in user/ledger/net_clock.c). Where a trap takes 6 us, the net time is a
-    # four-hundredth of a window. In the failure, the rate was wrong by three orders of magnitude:
-    # 65,365 instead of 100 million.
+    # four-hundredth of a window. In the failure that this test is about, the rate was wrong by
+    # three orders of magnitude: 65,365 instead of 100 million.
     good = [near(said, true, 20) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)

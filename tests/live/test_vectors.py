@@ -68,9 +68,9 @@ def check_leak(profile, function, rate, sure=True):
 def find_vector(seconds, function, truth_key, arguments):
     """Probes make a target that mostly calls malloc and free a hundred times slower, and its net
     CPU time is not known. The growth of the process shows how fast its vectors grow, but does not
-    always prove that they grow. The vectors' live bytes follow from the growth of the process.
-    These bytes were once printed as 100 to 270 MB instead of 7: they were computed from net CPU
-    time, but the vectors grow by the wall clock."""
+    always prove that they grow. The vectors' live bytes follow from the growth of the process. Once
+    100 to 270 MB were printed instead of 7, because live bytes were computed from net CPU time. But
+    the vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")
@@ -78,7 +78,7 @@ def find_vector(seconds, function, truth_key, arguments):
     said = check_leak(heap, function, truth[truth_key] / truth["seconds"], sure=False)
     live = [sum(stack[key] or 0 for stack in heap["stacks"] if function in stack["frames"])
             for key in ("live_bytes", "live_bytes_low", "live_bytes_high")]
-    true = truth[truth_key] # since the target's start, which was just before tracing began
+    true = truth[truth_key] # counted from the target's start, just before tracing began
     expect(live[1] < true < live[2] or true / 2 < live[0] < 2 * true, "live:", live, "for", true)
     return (f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of "
             f"{true / 1e6:.1f}")
@@ -148,7 +148,7 @@ def vectors_too_many_maps():
     profile = result.json()
     expect_equal(profile["lost"]["regions_stopped"], 1, "regions stopped")
     expect(0 < profile["regions_followed_s"] < 4, profile["regions_followed_s"], "s")
-    # more than the limit, because memtrace needs some tenths of a second on a busy machine to
+    # may exceed the limit, because memtrace needs some tenths of a second on a busy machine to
     # remove the probes
     expect(profile["overhead_pct"] < 25, "overhead, %:", profile["overhead_pct"])
     # regions that were mapped for a short time are gone

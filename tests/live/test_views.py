@@ -35,7 +35,7 @@ def check_threads(profile, truth):
     pairs = {(names[t["owner"]], names.get(t["freer"])): t["bytes"] for t in profile["transfers"]}
     for maker, known in zip(MAKERS, truth["makers"]):
         ours = {freer: n for (owner, freer), n in pairs.items() if owner == maker}
-        # blocks that libc allocates for the thread, if any
+        # own: bytes that libc allocates for the thread
         own = ours.pop(None) - known["allocated"]
         expect(0 <= own < 2000, maker, "allocated", own, "more than it knows")
         expect(0 <= ours.pop(maker, 0) - known["freed"][0] <= own, maker,

@@ -165,8 +165,8 @@ def views_by_age_and_growth():
             expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young,
                    "of", whole)
             wanted = whole * (1 - age / duration)
-            # The two numbers may differ by half a second's leak: the leak comes in bursts, and the
-            # run ends only when memtrace has handled its last event.
+            # The two numbers may differ by the leak of half a second. The reasons: the leak comes
+            # in bursts, and the run ends only when memtrace has handled its last event.
             expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old,
                    "instead of", wanted)
             shares.append(f"{old / whole:.2f}")

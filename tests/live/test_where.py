@@ -82,7 +82,7 @@ def where_begins_with_own_code():
                    r"__libc_start")
         vector = (r"load_rows \(via std::vector<\.\.>::push_back\) < Server<\.\.>::handle_request "
                   r"< main < __libc_start")
-        # in a pipe a table is as wide as its rows
+        # in a pipe no row of a table is cut
         for what, text in (("the run", out), ("report", told("report", file)),
                            ("diff", told("diff", first, file)), ("leaks", told("leaks", file))):
             expect_words(text, session, vector)

@@ -19,9 +19,9 @@ JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 # Options of holders. jemalloc has four blocks of 5 KiB in a slab, and the larger blocks of --large
 # have an extent each. Therefore many of the lost blocks are the first of their extent.
 MANY = ("--count", 500, "--large", 20)
-LOOKS = 3  # how often a target at full speed is searched
-# for a search. A search has a limit of 90 s, and holds back for 30 s of this time if other programs
-# need the CPUs.
+LOOKS = 3  # number of searches of a target at full speed
+# Time limit for a search in these tests. memtrace's own limit is 90 s, and for 30 s of this time it
+# holds back if other programs need the CPUs.
 SEARCH_S = 120
 
 
@@ -85,8 +85,8 @@ def why_held_and_lost():
         expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
 
         document = is_lost(target.pid, truth["lost"])
-        # a list is one leak, and a tree is one. A circle is one leak together with the blocks to
-        # which only the circle points.
+        # A list is one leak, and so is a tree. A circle and the blocks to which only the circle
+        # points are one leak.
         leaks = sum(len(truth["lost"][way])
                     for way in ("single", "itself", "upwards", "hidden")) + 3
         expect_equal(sum(row["heads"] for row in document["leaks"]), leaks, "leaks")
@@ -115,7 +115,8 @@ def why_held_and_lost():
 
 @test(beside=True, long=True)
 def why_other_glibcs():
-    """The same with glibc 2.31, 2.41 and Debian testing's glibc, also at full speed."""
+    """As why_held_and_lost, with glibc 2.31, 2.41 and Debian testing's glibc, also at full
+    speed."""
     with place() as directory:
         for suite, program in other_glibcs(directory, "holders"):
             for busy in 0, 2:
@@ -176,8 +177,8 @@ def why_jemalloc():
 
 @test(beside=True)
 def why_other_jemallocs():
-    """The same with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with Debian
-    testing's jemalloc."""
+    """As why_jemalloc, with jemalloc 5.2.1, with a 5.3.0 whose tree has three levels, and with
+    Debian testing's jemalloc."""
     for suite in ("bullseye", "trixie"):
         with Target("holders", *MANY, preload=library(suite, "libjemalloc.so.2")) as target:
             check_many(target)
@@ -242,7 +243,7 @@ def why_redis_loses_nothing():
 @test(beside=True)
 def why_finds_a_leak_planted_in_redis():
     """A library leaks a block at each hundredth read by the server, and counts these blocks. Only
-    these blocks are lost, under load and at rest. (A word in the server's memory still points to a
+    these blocks are lost, under load and at rest. (Words in the server's memory still point to a
     few of the last blocks: to 12 of 3,820.)"""
     shim = os.path.join(ROOT, "build", "truth", "shim.so")
     if not os.path.exists(shim):
@@ -380,7 +381,8 @@ def why_by_class():
                    asked["paths"])
         expect_words(memtrace("why", "-p", program.pid, "--type", "^shop::Book$").out,
                      r"-> \[shop::Book, \d+ bytes\]$")
-        result = memtrace("why", "-p", program.pid, "--type", "Plain")  # it has no virtual function
+        # class Plain has no virtual function
+        result = memtrace("why", "-p", program.pid, "--type", "Plain")
         expect_equal((result.status, result.out), (1, ""), result)
     finally:
         end(program)
@@ -427,7 +429,8 @@ def why_freeze():
         expect(0 < document["pause_seconds"] < 5 and document["scans"] == 1, document)
         expect(runs(), "the target runs")
         result = memtrace("why", "-p", target.pid, "--freeze=1")
-        expect(result.status in (0, 1) and runs(), result)  # a scan may take less time than this
+        # status 0 or 1: a scan may take less time than this limit
+        expect(result.status in (0, 1) and runs(), result)
         for delay in range(20):
             process = start([MEMTRACE, "why", "-p", str(target.pid), "--freeze"])
             time.sleep(delay / 400)

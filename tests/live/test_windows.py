@@ -69,7 +69,7 @@ def trace_in_windows(seconds):
             profile = tracer.stop().json()
         expect_equal(changed_text(target.pid), [], "code changed after the end")
         truth = target.stop()
-    # up to 80 while no window is open, and 16 links that are being closed (MAX_PAUSING in
+    # up to 80 descriptors while no window is open, and 16 links in removal (MAX_PAUSING in
     # user/session/budget.c)
     expect(descriptors <= 96, descriptors, "descriptors")
     return profile, truth
@@ -126,7 +126,7 @@ def windows_find_a_leak():
 @test(beside=True, long=True)
 def windows_are_not_needed():
     """A program that allocates little is traced continuously, and each of its blocks is sampled."""
-    # some 600 calls a second: half a percent of a core
+    # some 600 calls a second, whose tracing costs half a percent of a core
     with Leaking("--rate", "200", "--size", "3000") as target:
         time.sleep(1)
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "5", "--json", "-f",
@@ -137,7 +137,7 @@ def windows_are_not_needed():
     expect_equal(profile["mode"], "continuous", "mode")
     expect(profile["overhead_pct"] < 5, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    expect(lost.pop("returns_missing", 0) <= 1, lost) # the call that runs when tracing ends
+    expect(lost.pop("returns_missing", 0) <= 1, lost) # a call that was running when tracing ended
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
 
@@ -149,8 +149,8 @@ POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--free", "exe:pool_free(ptr=2
 def windows_of_pools():
     """A pool on top of malloc is traced in windows. A window may end during a call of the pool. The
     next window sees the pool's calls all the same. In each window as many blocks end as begin,
-    although blocks that Python's pool takes from malloc are freed twice: by the pool, and by
-    free."""
+    although memtrace sees two frees of a block that the pool takes from malloc: one by the pool,
+    and one by free."""
     said = []
     for program, options in (("truth_alloc_pool", POOL), ("truth_alloc_python", ()),
                              ("truth_alloc_python_named", ())):
@@ -191,7 +191,7 @@ def images(*options, rate, seconds, event_s=None):
             after = target.ask("truth")["leaked_bytes"]
             result = tracer.stop()
         target.stop()
-    # a second line may be the regions' profile
+    # a second line may have the profile of regions
     return json.loads(result.out.splitlines()[0]), after - before
 
 
