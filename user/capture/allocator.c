@@ -217,7 +217,10 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 	if (!n_used)
 		return 0;
 	a = calloc(1, sizeof(*a));
-	if (!a || VECTOR_ADD_ROOM(s->all->list, s->all->n))
+	if (!a)
+		return error__set(err, -ENOMEM, "out of memory");
+	a->fd = -1;
+	if (VECTOR_ADD_ROOM(s->all->list, s->all->n))
 		return error__set(err, -ENOMEM, "out of memory");
 	a->family = part->family;
 	a->path = strdup(entry->path);
