@@ -391,8 +391,10 @@ int capture__read_live(struct capture *capture, struct capture_table *ret);
 int capture__read_sites(struct capture *capture, struct capture_table *ret);
 /* Reads only the stacks, of all processes. 0 or negative errno. */
 int capture__read_stacks(struct capture *capture, struct capture_table *ret);
-/* Stops following a block: deletes it from the live table. */
-void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
+/* Stops watching an address: deletes its block from the live table. A block that lives and was born
+ * after until_ns (CLOCK_MONOTONIC) stays: it has taken the address meanwhile. */
+void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr,
+			   uint64_t until_ns);
 void capture_drain__free(struct capture_drain *drain);
 
 /* Average cost of one call with this capture's kind of probe, in nanoseconds, by the class of the

@@ -293,11 +293,14 @@ void capture__delete_live(struct capture *c, const struct abi_live_key *key)
 		leave_pool(c, key);
 }
 
-void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)
+void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr, uint64_t until_ns)
 {
 	struct abi_live_key key = {.addr = addr, .process = process};
+	struct abi_live now;
 
-	capture__delete_live(c, &key);
+	if (!bpf_map_lookup_elem(bpf_map__fd(c->skel->maps.live), &key, &now) &&
+	    (now.birth == BIRTH_ENDED || now.birth_ns <= until_ns))
+		capture__delete_live(c, &key);
 }
 
 int capture__read_sites(struct capture *c, struct capture_table *ret)

@@ -12,11 +12,13 @@
 #include "capture/snapshot.h"
 #include "ledger/old_windows.h"
 
+/* While a window goes on, a new block may have taken the address since the tables were read. The
+ * next part of the window finds that block in the table. */
 static void forget_block(void *ctx, uint64_t addr)
 {
 	const struct budget *b = ctx;
 
-	capture__forget_block(b->capture, b->process, addr);
+	capture__forget_block(b->capture, b->process, addr, b->pace.end_ns);
 }
 
 int books__begin(struct session *s, struct target *t)
