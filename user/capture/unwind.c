@@ -245,8 +245,13 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 			   : -ENOEXEC;
 	if (!rc)
 		rc = unwind_table__build(image, 0, &table, NULL);
+	if (rc == -ENOMEM) { /* the next attempt may succeed */
+		e->tried = false;
+		refuse_table(store, e);
+		return rc;
+	}
 	if (rc)
-		return rc == -ENOMEM ? rc : 0;
+		return 0;
 	if (!table->n || table->n > (size_t)ABI_CHUNK_ROWS * ABI_CHUNK_ROWS)
 		return 0;
 	e->n_chunks = (uint32_t)((table->n + ABI_CHUNK_ROWS - 1) / ABI_CHUNK_ROWS) + 1;
