@@ -579,6 +579,7 @@ struct attach_regions {
 	const struct region_source *source;
 	const char *path;
 	pid_t pid;
+	size_t before; /* number of links before this work */
 };
 
 static int place_region_points(const struct attach_regions *a)
@@ -620,27 +621,35 @@ static int place_region_points(const struct attach_regions *a)
 static int attach_region_points(void *arg)
 {
 	const struct attach_regions *a = arg;
-	size_t before = a->c->n_links;
 	int rc = place_region_points(a);
 
 	if (rc)
-		links__roll_back(a->c, before);
+		links__roll_back(a->c, a->before);
 	return rc;
+}
+
+static int undo_regions(void *arg)
+{
+	const struct attach_regions *a = arg;
+
+	links__roll_back(a->c, a->before);
+	return 0;
 }
 
 int capture__attach_regions(struct capture *c, const struct region_source *source, pid_t pid,
 			    struct error *err)
 {
-	struct attach_regions attach = {.c = c, .source = source, .pid = pid};
-	size_t before = c->n_links;
+	struct attach_regions attach = {.c = c, .source = source, .pid = pid, .before = c->n_links};
 	char path[64];
 	int rc;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", source->fd);
 	attach.path = path;
 	rc = shield__run(attach_region_points, &attach);
-	for (size_t i = before; i < c->n_links; i++)
+	for (size_t i = attach.before; i < c->n_links; i++)
 		c->links[i].on = ON_REGIONS;
+	if (rc && c->n_links > attach.before) /* the helper was killed half-way */
+		shield__run(undo_regions, &attach);
 	if (rc)
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", source->path,
 				  pid, strerror(-rc));
