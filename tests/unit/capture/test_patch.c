@@ -13,10 +13,20 @@
 #include <cmocka.h>
 
 #include "capture/patch.h"
+#include "proc/memory.h"
 
 #define PAGE  4096UL
 #define PAGES 4
 #define RET   0xc3
+
+static int unread; /* the error of each read; 0: reads succeed */
+
+int __real_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
+int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
+int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n)
+{
+	return unread ? unread : __real_memory__read_all(pid, reads, n);
+}
 
 static unsigned char *code;
 static struct file_id file;
@@ -151,6 +161,28 @@ static void test_another_file(void **state)
 	assert_int_equal(find(4), -1);
 }
 
+/* Code that cannot be read may have been patched, whatever the reason is. Code of a process that
+ * has ended has not. */
+static void test_unread(void **state)
+{
+	static const int reasons[] = {-ETIMEDOUT, -EBUSY,  -ENOMEM, -EAGAIN,
+				      -EPIPE,	  -EMFILE, -ENFILE, -EIO};
+	struct maps maps;
+	size_t which;
+
+	(void)state;
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
+		unread = reasons[i];
+		assert_int_equal(patch__find(getpid(), &maps, &file, places, 4, &which),
+				 -ETIMEDOUT);
+	}
+	unread = -ESRCH;
+	assert_int_equal(patch__find(getpid(), &maps, &file, places, 4, &which), 0);
+	unread = 0;
+	maps__free(&maps);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +192,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_elsewhere, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_before, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_another_file, map_file, unmap_file),
+		cmocka_unit_test_setup_teardown(test_unread, map_file, unmap_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
