@@ -542,6 +542,7 @@ $(CHECK_B)/unit/capture/test_unwind: UNIT_FLAGS := $(foreach f,bpf_map__fd bpf_m
 # The tests let one step fail.
 $(CHECK_B)/unit/capture/test_region_probes: UNIT_FLAGS := -Wl,--wrap=shield__run
 $(CHECK_B)/unit/capture/test_patch: UNIT_FLAGS := -Wl,--wrap=memory__read_all
+$(CHECK_B)/unit/capture/test_no_memory: UNIT_FLAGS += -Wl,--wrap=unwind_table__build
 # The test replaces the limits of the system.
 $(CHECK_B)/unit/session/test_open: UNIT_FLAGS := -Wl,--wrap=getrlimit,--wrap=setrlimit
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \

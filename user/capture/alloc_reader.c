@@ -79,8 +79,13 @@ static int add_exits(struct alloc_reader *r, struct alloc_offer *offer)
 	struct exits exits = {};
 	int rc = 0;
 
-	if (!r->table && !r->no_table)
-		r->no_table = unwind_table__build(r->image, MAX_UNWIND_ROWS, &r->table, NULL);
+	if (!r->table && !r->no_table) {
+		rc = unwind_table__build(r->image, MAX_UNWIND_ROWS, &r->table, NULL);
+		if (rc == -ENOMEM)
+			return rc;
+		r->no_table = rc;
+		rc = 0;
+	}
 	if (r->no_table) {
 		rc = -ENOTSUP;
 		snprintf(exits.why, sizeof(exits.why), "no unwind information");

@@ -13,11 +13,23 @@
 
 #include "../failing.h"
 #include "capture/allocator.h"
+#include "elf/unwind.h"
 #include "proc/link_map.h"
 
 static pid_t sleeper;
 static struct maps maps; /* the sleeper's */
 static struct binaries *binaries;
+static bool build_fails;
+
+int __real_unwind_table__build(const struct elf_image *image, size_t max_rows,
+			       struct unwind_table **ret, struct error *err);
+int __wrap_unwind_table__build(const struct elf_image *image, size_t max_rows,
+			       struct unwind_table **ret, struct error *err);
+int __wrap_unwind_table__build(const struct elf_image *image, size_t max_rows,
+			       struct unwind_table **ret, struct error *err)
+{
+	return build_fails ? -ENOMEM : __real_unwind_table__build(image, max_rows, ret, err);
+}
 
 /* Makes the file known, so that later searches do not read it again. */
 static int know(const struct map_entry *entry)
@@ -103,10 +115,27 @@ static void a_search_that_fails_closes_no_file(void **state)
 	alloc_files__free(files);
 }
 
+/* If memory is short, the file is read again later. Its functions do not count as functions whose
+ * ret instructions are unknown. */
+static void a_table_without_memory_fails_the_search(void **state)
+{
+	struct alloc_files *files;
+
+	(void)state;
+	assert_int_equal(
+		alloc_files__new(binaries, &(struct alloc_how){.no_returns = true}, &files), 0);
+	build_fails = true;
+	assert_int_equal(search(files), -ENOMEM);
+	build_fails = false;
+	assert_int_equal(search(files), 0);
+	alloc_files__free(files);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_search_that_fails_closes_no_file),
+		cmocka_unit_test(a_table_without_memory_fails_the_search),
 	};
 
 	return cmocka_run_group_tests_name("no_memory", tests, start, stop);
