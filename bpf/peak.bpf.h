@@ -38,6 +38,10 @@ static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64
 {
 	__s64 live = (__s64)__sync_fetch_and_add(&peak->live_bytes, bytes) + bytes;
 
+	/* A decrease makes no peak, even if the process holds more than at the last peak. Then
+	 * another CPU has just added more, and is about to note the new peak. */
+	if (bytes <= 0)
+		return;
 	/* a lower peak of another CPU must not replace this one */
 	for (int i = 0; i < PEAK_TRIES; i++) {
 		__u64 highest = peak->bytes;

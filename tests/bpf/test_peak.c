@@ -114,11 +114,26 @@ static void an_exec_begins_anew(void **state)
 	assert_truth();
 }
 
+/* One CPU has added 100 bytes, and has not noted the new peak yet. Meanwhile another CPU frees 50
+ * bytes. */
+static void a_free_is_no_peak(void **state)
+{
+	(void)state;
+	change(0, 100, 1);
+	peak.live_bytes += 100;
+	peak_after(&peak, -50, 0);
+	assert_int_equal(peak.live_bytes, 150);
+	assert_int_equal(peak.bytes, 100);
+	assert_int_equal(peak.time_ns, 1);
+	assert_int_equal(peak.n, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(sites_are_as_at_the_highest_moment, nothing),
 		cmocka_unit_test_setup(an_exec_begins_anew, nothing),
+		cmocka_unit_test_setup(a_free_is_no_peak, nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
