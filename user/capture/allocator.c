@@ -137,15 +137,17 @@ const char *alloc_point__loss(const struct alloc_point *point)
 	}
 }
 
-const char *allocator__patched_in(const struct allocator *a, pid_t pid, const struct maps *maps)
+int allocator__patched_in(const struct allocator *a, pid_t pid, const struct maps *maps,
+			  const char **ret)
 {
 	_cleanup_free_ struct code_place *places =
 		calloc(a->n_points + a->n_exits + 1, sizeof(*places));
 	_cleanup_free_ const char **names = calloc(a->n_points + 1, sizeof(*names));
 	size_t n_points = 0, n, which;
+	int rc;
 
 	if (!places || !names)
-		return NULL;
+		return -ETIMEDOUT;
 	for (size_t i = 0; i < a->n_points; i++)
 		if (!a->points[i].site.nop) { /* nops are not compared: other tools may have put a
 					       * call there */
@@ -155,9 +157,10 @@ const char *allocator__patched_in(const struct allocator *a, pid_t pid, const st
 	n = n_points;
 	for (size_t i = 0; i < a->n_exits; i++)
 		places[n++] = (struct code_place){.off = a->exits[i], .byte = a->exit_bytes[i]};
-	if (patch__find(pid, maps, &a->file, places, n, &which) != 1)
-		return NULL;
-	return which < n_points ? names[which] : "a function that may throw";
+	rc = patch__find(pid, maps, &a->file, places, n, &which);
+	if (rc == 1)
+		*ret = which < n_points ? names[which] : "a function that may throw";
+	return rc;
 }
 
 static void allocator__free(struct allocator *a)

@@ -61,11 +61,12 @@ bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 /* Tells people what follows if a function that is not essential gets no probe. Static. */
 const char *alloc_point__loss(const struct alloc_point *point);
 
-/* Returns the name of a function whose code process pid has changed in its own memory. A probe
- * would overwrite the change with the file's code. `maps`: the process's address space. NULL: no
- * function was changed, or the memory cannot be read. */
-const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
-				  const struct maps *maps);
+/* Finds a function whose code process pid has changed in its own memory. A probe would overwrite
+ * the change with the file's code. `maps`: the process's address space. Returns 1 with the
+ * function's name; 0: no function was changed; -ETIMEDOUT: the memory could not be read now, so the
+ * answer is unknown. */
+int allocator__patched_in(const struct allocator *allocator, pid_t pid, const struct maps *maps,
+			  const char **ret);
 
 /* A pool that is in use but whose calls are not seen. */
 struct alloc_unseen {

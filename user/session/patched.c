@@ -21,16 +21,18 @@ struct look {
 	struct allocators *allocators; /* the allocators that are not attached yet are checked */
 };
 
-/* Returns a text that says which code of the allocator the process has changed; NULL: none. */
-static const char *changed(const struct allocator *a, pid_t pid, const struct maps *maps,
-			   char *text, size_t size)
+/* Has the process changed code of the allocator? 1 with a text that says which code; 0; -ETIMEDOUT:
+ * the code could not be read now. */
+static int changed(const struct allocator *a, pid_t pid, const struct maps *maps, char *text,
+		   size_t size)
 {
-	/* an allocator whose blocks the process reports itself has no probes */
-	const char *name = a->reported ? NULL : allocator__patched_in(a, pid, maps);
 	struct process_info info = {};
+	const char *name;
+	/* an allocator whose blocks the process reports itself has no probes */
+	int rc = a->reported ? 0 : allocator__patched_in(a, pid, maps, &name);
 
-	if (!name)
-		return NULL;
+	if (rc != 1)
+		return rc;
 	process__read_stat(pid, &info);
 	snprintf(
 		text, size,
@@ -38,7 +40,7 @@ static const char *changed(const struct allocator *a, pid_t pid, const struct ma
 		"running. "
 		"A probe would undo that and the process would crash: this allocator is not traced",
 		name, a->path, pid, info.comm);
-	return text;
+	return 1;
 }
 
 /* Without memory for the patcher, the refusal is never lifted. */
@@ -66,7 +68,7 @@ static void look_at(const struct look *look, pid_t pid, const struct maps *maps)
 	char text[640];
 
 	for (size_t i = look->allocators->n_attached; i < look->allocators->n; i++)
-		if (changed(look->allocators->list[i], pid, maps, text, sizeof(text)))
+		if (changed(look->allocators->list[i], pid, maps, text, sizeof(text)) == 1)
 			refuse(look->s, look->allocators->list[i], pid, text);
 }
 
@@ -169,6 +171,7 @@ void patched__look_again(struct session *s, struct target *t)
 {
 	bool found = false;
 	char text[640];
+	int rc;
 
 	if (t->regions && !t->regions_stopped_ns &&
 	    region_source__patched_in(t->regions, t->info.pid, &t->maps))
@@ -177,17 +180,24 @@ void patched__look_again(struct session *s, struct target *t)
 		for (size_t j = 0; j < s->attached[i]->n; j++) {
 			const struct allocator *a = s->attached[i]->list[j];
 
-			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
+			rc = changed(a, t->info.pid, &t->maps, text, sizeof(text));
+			if (rc < 0)
+				t->code_changed = true; /* is looked at again */
+			if (rc != 1)
 				continue;
 			refuse_everywhere(s, a, t->info.pid, text);
 			patched__look_again(s, t); /* checks the allocators that are left */
 			return;
 		}
-	for (size_t j = 0; t->allocators && j < t->allocators->n; j++)
-		if (changed(t->allocators->list[j], t->info.pid, &t->maps, text, sizeof(text))) {
-			found = true;
-			capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
-		}
+	for (size_t j = 0; t->allocators && j < t->allocators->n; j++) {
+		rc = changed(t->allocators->list[j], t->info.pid, &t->maps, text, sizeof(text));
+		if (rc < 0)
+			t->code_changed = true;
+		if (rc != 1)
+			continue;
+		found = true;
+		capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
+	}
 	/* Takes all of the target's probes out. Then puts back the probes of those allocators that
 	 * were not refused. */
 	if (!found || !paced__wants_probes(&t->budget.pace))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "capture/allocator.h"
 #include "capture/patch.h"
 #include "proc/memory.h"
 
@@ -183,6 +184,28 @@ static void test_unread(void **state)
 	maps__free(&maps);
 }
 
+static void test_allocator(void **state)
+{
+	struct alloc_point points[] = {{.name = "malloc", .place = places[0]}};
+	const struct allocator allocator = {.file = file, .points = points, .n_points = 1};
+	const char *name = NULL;
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(allocator__patched_in(&allocator, getpid(), &maps, &name), 0);
+	unread = -EBUSY;
+	assert_int_equal(allocator__patched_in(&allocator, getpid(), &maps, &name), -ETIMEDOUT);
+	unread = 0;
+	assert_null(name);
+	maps__free(&maps);
+	put(PAGE + 8, 0x90);
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(allocator__patched_in(&allocator, getpid(), &maps, &name), 1);
+	assert_string_equal(name, "malloc");
+	maps__free(&maps);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +216,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_before, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_another_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_unread, map_file, unmap_file),
+		cmocka_unit_test_setup_teardown(test_allocator, map_file, unmap_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
