@@ -3,8 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "base/io.h"
+#include "base/vector.h"
 
 struct letter {
 	struct letter *next;
@@ -25,15 +31,57 @@ static void drop_first(struct outbox *o)
 	free(letter);
 }
 
+/* Finds out how much of what was sent is still in the socket, and forgets the files that the server
+ * has received. Where the number of messages is not certain, more are taken to be there. */
+static void look(struct outbox *o, int fd)
+{
+	uint64_t in_socket;
+	size_t n = 0;
+
+	if (ioctl(fd, SIOCOUTQ, &o->unread))
+		return;
+	in_socket = (uint64_t)o->unread;
+	if (o->charge)
+		in_socket = (in_socket + (uint64_t)o->charge - 1) / (uint64_t)o->charge;
+	while (n < o->n_parcels && o->parcels[n].number + in_socket < o->n_sent)
+		o->bytes -= o->parcels[n++].bytes;
+	o->n_parcels -= n;
+	if (n)
+		memmove(o->parcels, o->parcels + n, o->n_parcels * sizeof(*o->parcels));
+}
+
+/* Sends one message. 0 or negative errno, as packet__send(). */
+static int send_one(struct outbox *o, int fd, const struct feed_message *message, int memory)
+{
+	int before = o->unread, rc;
+
+	if (memory >= 0 && VECTOR_ADD_ROOM(o->parcels, o->n_parcels))
+		return -ENOMEM;
+	rc = feed__send(fd, message, memory);
+	if (rc)
+		return rc;
+	if (memory >= 0)
+		o->parcels[o->n_parcels++] = (struct parcel){o->n_sent, io__file_bytes(memory)};
+	o->n_sent++;
+	/* If the server has received a message meanwhile, the difference is too small. So the
+	 * largest one counts. */
+	if (!ioctl(fd, SIOCOUTQ, &o->unread) && o->unread - before > o->charge)
+		o->charge = o->unread - before;
+	return 0;
+}
+
 int outbox__flush(struct outbox *o, int fd)
 {
 	while (o->n) {
-		int rc = feed__send(fd, &o->first->message, o->first->memory);
+		int rc = send_one(o, fd, &o->first->message, o->first->memory);
 
-		if (rc) /* the socket has no room, or memory is short: tried again later */
-			return rc == -EPIPE ? rc : 0;
+		if (rc == -EPIPE)
+			return rc;
+		if (rc) /* without room or memory: it is tried again */
+			break;
 		drop_first(o);
 	}
+	look(o, fd);
 	return 0;
 }
 
@@ -65,13 +113,19 @@ static int keep(struct outbox *o, const struct feed_message *message, int memory
 
 int outbox__send(struct outbox *o, int fd, const struct feed_message *message, int memory)
 {
-	int rc = o->n ? -EAGAIN : feed__send(fd, message, memory);
+	int rc = o->n ? -EAGAIN : send_one(o, fd, message, memory);
 
-	return rc == -EAGAIN ? keep(o, message, memory) : rc;
+	if (rc == -EAGAIN)
+		rc = keep(o, message, memory);
+	if (!rc)
+		o->bytes += io__file_bytes(memory);
+	return rc;
 }
 
 void outbox__clear(struct outbox *o)
 {
 	while (o->n)
 		drop_first(o);
+	free(o->parcels);
+	*o = (struct outbox){};
 }

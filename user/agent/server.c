@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,8 +21,7 @@
 #include "base/io.h"
 #include "sandbox/sandbox.h"
 
-#define HANG_S	     60		/* a server that reads nothing for this time counts as hung */
-#define UNREAD_BYTES (64 << 20) /* limit for the memory of unread profiles */
+#define HANG_S 60 /* a server that reads nothing for this time hangs */
 
 /* The static memtrace comes without memtrace-web, because Debian lacks static versions of the
  * libraries that libmicrohttpd needs. */
@@ -161,7 +158,7 @@ static int send_push(struct server *s)
 			return -errno;
 		done += n > 0 ? (size_t)n : 0;
 	}
-	return feed__send(s->feed, &message, memory);
+	return outbox__send(&s->outbox, s->feed, &message, memory);
 }
 
 int server__start(struct server *s, struct error *err)
@@ -192,7 +189,6 @@ int server__start(struct server *s, struct error *err)
 	s->feed = pair[0];
 	s->begun_s = s->progress_s = clock__monotonic_s();
 	s->unread = 0;
-	s->unread_bytes = 0;
 	s->n_started++;
 	rc = send_push(s);
 	if (rc && rc != -EPIPE) { /* -EPIPE: the server has ended already, which is noticed soon */
@@ -222,20 +218,15 @@ void server__end(struct server *s)
 static void look_at_unread(struct server *s)
 {
 	size_t waiting = s->outbox.n;
-	int unread;
 
 	if (outbox__flush(&s->outbox, s->feed)) {
 		lose(s);
 		return;
 	}
-	if (ioctl(s->feed, SIOCOUTQ, &unread))
-		return;
-	if (!unread && !s->outbox.n)
-		s->unread_bytes = 0;
-	/* if a waiting message could be sent, the server has made room by reading */
-	if (!unread || unread < s->unread || s->outbox.n < waiting)
+	/* there was room for a message that had waited, so the server has read some */
+	if (!s->outbox.unread || s->outbox.unread < s->unread || s->outbox.n < waiting)
 		s->progress_s = clock__monotonic_s();
-	s->unread = unread;
+	s->unread = s->outbox.unread;
 }
 
 /* Sends a message without waiting. 0, or negative errno if the message is dropped. */
@@ -247,13 +238,11 @@ static int tell(struct server *s, const struct feed_message *message, int memory
 	look_at_unread(s);
 	if (s->feed < 0)
 		return -EPIPE;
-	if (s->unread_bytes + size > UNREAD_BYTES)
+	if (s->outbox.bytes + size > SERVER_UNREAD)
 		return -EAGAIN;
 	rc = outbox__send(&s->outbox, s->feed, message, memory);
 	if (rc == -EPIPE)
 		lose(s);
-	if (!rc)
-		s->unread_bytes += size;
 	return rc;
 }
 

@@ -19,7 +19,8 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define SERVER_WISHES 16 /* at most this many requests wait to be carried out */
+#define SERVER_WISHES 16	 /* at most this many requests wait to be carried out */
+#define SERVER_UNREAD (64 << 20) /* unread profiles take at most this memory of the tracer */
 
 /* What the server wants. */
 struct server_wishes {
@@ -49,11 +50,7 @@ struct server {
 	double again_s; /* monotonic: the server is not started again before this time */
 	/* monotonic: when the server was last seen to read, or to have nothing to read */
 	double progress_s;
-	/* the kernel's count of bytes that the server had not read at the last check */
-	int unread;
-	/* bytes of profiles sent since the last time at which the server had read everything:
-	 * unread profiles have no more bytes than these */
-	uint64_t unread_bytes;
+	int unread; /* outbox.unread at the last check */
 	uint64_t n_dropped, n_started;
 	/* since the end of the last round, a message that names a process was dropped */
 	bool any_unnamed;

@@ -50,6 +50,16 @@ static void send_profile(void)
 	profile__free(profile);
 }
 
+/* The profile that was sent last is as large as it may be. */
+static void make_it_large(void)
+{
+	struct outbox *o = &server.outbox;
+
+	assert_true(o->n_parcels > 0);
+	o->parcels[o->n_parcels - 1].bytes += SERVER_UNREAD - o->bytes;
+	o->bytes = SERVER_UNREAD;
+}
+
 /* Reads all messages that the server would read. Returns their number. */
 static int read_all(void)
 {
@@ -67,8 +77,8 @@ static void what_is_not_read_is_bounded(void **state)
 {
 	(void)state;
 	send_profile();
-	assert_true(server.unread_bytes > 0);
-	server.unread_bytes = 64 << 20; /* as if the profile were large */
+	assert_true(server.outbox.bytes > 0);
+	make_it_large();
 	send_profile();
 	send_profile();
 	assert_int_equal(server.n_dropped, 2);
@@ -76,6 +86,33 @@ static void what_is_not_read_is_bounded(void **state)
 	send_profile();
 	assert_int_equal(server.n_dropped, 2);
 	assert_int_equal(read_all(), 1);
+}
+
+/* The server always has something to read, and does read it. Together the profiles are larger than
+ * what may wait. */
+static void who_is_a_little_behind_loses_nothing(void **state)
+{
+	struct feed_message message;
+	int memory;
+
+	(void)state;
+	send_profile();
+	for (int i = 0; i < 20; i++) {
+		struct outbox *o = &server.outbox;
+
+		o->parcels[o->n_parcels - 1].bytes += SERVER_UNREAD / 4;
+		o->bytes += SERVER_UNREAD / 4;
+		send_profile();
+		assert_int_equal(server__send_same(&server, 42), 0);
+		for (int k = 0; k < 2; k++) {
+			assert_int_equal(feed__receive(other, &message, &memory), 1);
+			if (memory >= 0)
+				close(memory);
+		}
+	}
+	assert_int_equal(server.n_dropped, 0);
+	assert_true(server.outbox.unread > 0);
+	assert_true(server.outbox.bytes > 0);
 }
 
 static void a_profile_that_holds_is_said(void **state)
@@ -114,7 +151,7 @@ static void a_large_round_waits_for_room(void **state)
 	server__end_round(&server, &(struct feed_message){.complete = 1});
 	assert_true(clock__monotonic_s() - start < 2); /* 20 ms for each would be a minute */
 	assert_int_equal(server.n_dropped, 0);
-	assert_true(server.unread_bytes > 0);
+	assert_true(server.outbox.bytes > 0);
 	assert_int_equal(server__events(&server, true), POLLOUT);
 	for (bool ended = false; !ended;) {
 		double progress = server.progress_s -= 1;
@@ -136,7 +173,7 @@ static void a_large_round_waits_for_room(void **state)
 	}
 	assert_int_equal(next, n + 3);
 	assert_true(message.complete);
-	assert_int_equal(server.unread_bytes, 0);
+	assert_int_equal(server.outbox.bytes, 0);
 	assert_int_equal(server__events(&server, false), POLLIN);
 	assert_int_equal(server__events(&server, true), 0);
 }
@@ -163,16 +200,36 @@ static bool round_is_complete(bool asked, int n_left_out)
 	return message.complete;
 }
 
+/* Also files that wait for room in the socket count. */
+static void what_waits_for_room_is_bounded(void **state)
+{
+	const int room = 4096;
+	uint64_t bytes;
+
+	(void)state;
+	assert_int_equal(setsockopt(server.feed, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+	send_profile();
+	bytes = server.outbox.bytes;
+	for (int i = 0; i < 50; i++)
+		send_profile();
+	assert_true(server.outbox.n > 0);
+	assert_int_equal(server.outbox.bytes, 51 * bytes);
+	assert_true(round_is_complete(true, 0));
+	server__listen_to(&server, &(struct server_wishes){});
+	assert_int_equal(server.outbox.bytes, 0);
+}
+
 static void lost_profiles_end_nobody(void **state)
 {
 	(void)state;
 	assert_true(round_is_complete(true, 0));
 	assert_false(round_is_complete(false, 0));
-	server.unread_bytes = 64 << 20; /* as if a large profile were not read yet */
 	send_profile();
-	assert_int_equal(server.n_dropped, 0); /* everything has been read */
+	make_it_large();
+	read_all();
 	send_profile();
-	server.unread_bytes = 64 << 20;
+	assert_int_equal(server.n_dropped, 0); /* everything had been read */
+	make_it_large();
 	send_profile();
 	assert_int_equal(server.n_dropped, 1);
 	/* a message names the process, although its profile was dropped */
@@ -307,6 +364,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		TEST(what_is_not_read_is_bounded),
+		TEST(who_is_a_little_behind_loses_nothing),
+		TEST(what_waits_for_room_is_bounded),
 		TEST(a_profile_that_holds_is_said),
 		TEST(a_large_round_waits_for_room),
 		TEST(lost_profiles_end_nobody),
