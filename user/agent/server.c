@@ -270,7 +270,7 @@ int server__send_profile(struct server *s, const struct profile *profile, uint64
 	s->n_dropped++;
 	message.kind = FEED_LEFT_OUT;
 	say_alive(s, &message);
-	return 0;
+	return 1;
 }
 
 int server__send_same(struct server *s, pid_t pid)

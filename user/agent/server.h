@@ -77,15 +77,15 @@ int server__check_guard(struct server *server, struct error *err);
 int server__start(struct server *server, struct error *err);
 
 /* Sends a profile, whose figures were read after taken_ns (by the wall clock). It waits in memory
- * until the server has room. If too many profiles wait, it is dropped and counted. 0, also if the
- * server fails; negative errno for any other failure. */
+ * until the server has room. If too many profiles wait, it is dropped and counted, and 1 is
+ * returned. 0, also if there is no server; negative errno for any other failure. */
 int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
-/* Tells the server that the process's last profile is still right. Returns as
- * server__send_profile() does. */
+/* Tells the server that the process's last profile is still right. Returns 0, also if the server
+ * fails. */
 int server__send_same(struct server *server, pid_t pid);
 
-/* Tells the server that the process is not traced. Returns as server__send_profile() does. */
+/* Tells the server that the process is not traced. Returns 0, also if the server fails. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
 /* Tells the server that a round is over. round: the figures of the round, and whether its messages

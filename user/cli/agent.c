@@ -58,11 +58,9 @@ struct run {
 	struct server_wishes wishes;
 	double wishes_at_s; /* the server's next request is carried out no earlier than this */
 	int alive;	    /* the supervisor's pipe */
-	/* as of the last round: how often the server was started, and how many profiles were
-	 * dropped */
-	uint64_t n_started, n_dropped;
-	/* n_favours: how often a process got more windows. n_favours_refused: how often it got
-	 * none, because enough other processes had more windows. */
+	uint64_t n_started; /* as of the last round: how often the server was started */
+	/* how often a process got more windows, and how often a process did not, because enough
+	 * other processes had them already */
 	uint64_t n_favours, n_favours_refused;
 };
 
@@ -383,12 +381,8 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* the server may lack the last profile of a process if it was started anew or a profile was
-	 * dropped: then all profiles are sent */
-	news.all = asked || run->n_started != run->server->n_started ||
-		   run->n_dropped != run->server->n_dropped;
+	news.all = asked || run->n_started != run->server->n_started; /* a new server has none */
 	run->n_started = run->server->n_started;
-	run->n_dropped = run->server->n_dropped;
 	run->taken_ns = clock__now_ns(CLOCK_REALTIME);
 	rc = session__news(run->session, &news)
 		     ?: session__each_inactive(run->session, send_inactive, run);
@@ -406,11 +400,13 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 static int keep_victim(void *ctx, const struct profile *profile)
 {
 	struct run *run = ctx;
+	int rc;
 
 	if (trace_config__is_aside(&run->config->trace, profile))
 		return 0;
-	return spool__keep(run->spool, profile)
-		       ?: server__send_profile(run->server, profile, run->taken_ns);
+	rc = spool__keep(run->spool, profile)
+		     ?: server__send_profile(run->server, profile, run->taken_ns);
+	return rc < 0 ? rc : 0; /* nobody waits for this profile, and the server counts its loss */
 }
 
 /* With --spool: gives the profiles of processes that were killed to the spool and to the server. */

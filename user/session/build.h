@@ -165,7 +165,8 @@ struct target {
 	} rest;
 	/* monotonic: when its last profile for session__news() was made; 0: none */
 	uint64_t told_ns;
-	bool is_due; /* its next profile for session__news() is due */
+	bool is_due;  /* its next profile for session__news() is due */
+	bool is_lost; /* the profile that was just made was lost */
 	struct budget budget;
 	/* For the display during the run, which shows processes in windows, too. */
 	struct {

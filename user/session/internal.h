@@ -196,6 +196,13 @@ bool targets__rests(const struct target *target, struct rest *rest);
 /* Sets `is_due` of each target, for session__news(). */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
 
+/* Notes that the profile that was just made of the process pid was lost. */
+void news__lose(struct session *session, pid_t pid);
+
+/* Notes that profiles were made at the time now_ns of all targets that were due. A target whose
+ * profile was lost is due again. */
+void news__note(struct session *session, uint64_t now_ns);
+
 /* --- find.c --- */
 
 /* Returns the traced process that has the pid now, or NULL. */

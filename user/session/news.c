@@ -46,6 +46,7 @@ void news__choose(struct session *s, uint64_t now, bool all)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
+		t->is_lost = false;
 		t->is_due = !t->ended &&
 			    (!targets__rests(t, &t->rest.news) || all || is_stale(s, t, now));
 		any = any || t->is_due;
@@ -56,4 +57,18 @@ void news__choose(struct session *s, uint64_t now, bool all)
 	}
 	if (!any && oldest && now >= newest_ns + LOSSES_NS)
 		oldest->is_due = true;
+}
+
+void news__lose(struct session *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i]->is_due && s->targets[i]->info.pid == pid)
+			s->targets[i]->is_lost = true;
+}
+
+void news__note(struct session *s, uint64_t now)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i]->is_due)
+			s->targets[i]->told_ns = s->targets[i]->is_lost ? 0 : now;
 }

@@ -457,15 +457,19 @@ int session__news(struct session *s, const struct session_news *news)
 	rc = look(s, now, &list);
 	for (size_t i = 0; i < list.n && !rc; i++) {
 		rc = news->profile(news->ctx, list.at[i]);
+		if (rc > 0) {
+			news__lose(s, list.at[i]->pid);
+			rc = 0;
+		}
 		guard__wait(s);
 	}
 	profile_list__clear(&list);
+	if (!rc)
+		news__note(s, now);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
-		struct target *t = s->targets[i];
+		const struct target *t = s->targets[i];
 
-		if (t->is_due)
-			t->told_ns = now;
-		else if (!t->ended)
+		if (!t->is_due && !t->ended)
 			rc = news->same(news->ctx, t->info.pid);
 	}
 	return rc;

@@ -264,14 +264,15 @@ int session__peek(struct session *session, int (*fn)(void *ctx, const struct pro
 
 /* For a caller that keeps the newest profile of each process. */
 struct session_news {
-	/* Gets a new profile, which is freed after the call. */
+	/* Gets a new profile, which is freed after the call. 0 or negative errno; 1: the profile
+	 * was lost on its way, so the next call makes a new one. */
 	int (*profile)(void *ctx, const struct profile *profile);
 	/* The process pid has not ended, and has done nothing since its last profile. The profile
 	 * is still right, except for figures that depend on the length of the run. */
 	int (*same)(void *ctx, pid_t pid);
 	void *ctx;
-	/* true: makes a profile of each process. Set it for the first call, and after a profile was
-	 * lost. */
+	/* true: makes a profile of each process. Set it if the caller may lack profiles of earlier
+	 * calls. */
 	bool all;
 };
 

@@ -43,10 +43,13 @@ static int end(void **state)
 static void send_profile(void)
 {
 	struct profile *profile = new_profile(1);
+	uint64_t n_dropped = server.n_dropped;
+	int lost;
 
 	STACK(profile, 1, 100, 1, "malloc", "keep", "main");
 	end_profile(profile);
-	assert_int_equal(server__send_profile(&server, profile, 7), 0);
+	lost = server__send_profile(&server, profile, 7);
+	assert_int_equal(lost, server.n_dropped - n_dropped);
 	profile__free(profile);
 }
 

@@ -147,6 +147,24 @@ static void who_rests_is_not_due_until_its_run_is_longer(void **state)
 	assert_true(targets[0].is_due && targets[1].is_due && targets[2].is_due);
 }
 
+/* One lost profile does not make the profiles of all processes due. */
+static void who_lost_a_profile_is_due_again(void **state)
+{
+	(void)state;
+	tell(200 * S);
+	news__choose(&session, 210 * S, true);
+	news__lose(&session, targets[0].info.pid);
+	news__note(&session, 210 * S);
+	news__choose(&session, 212 * S, false);
+	assert_true(targets[0].is_due);
+	assert_false(targets[1].is_due);
+	news__note(&session, 212 * S);
+	assert_int_equal(targets[0].told_ns, 212 * S);
+	assert_int_equal(targets[1].told_ns, 210 * S);
+	news__choose(&session, 214 * S, false);
+	assert_false(targets[0].is_due);
+}
+
 static void one_at_least_is_due_each_minute(void **state)
 {
 	(void)state;
@@ -173,6 +191,7 @@ int main(void)
 			only_a_clock_that_stands_still_for_long_tells_of_rest, begin, end),
 		cmocka_unit_test_setup_teardown(who_rests_is_not_due_until_its_run_is_longer, begin,
 						end),
+		cmocka_unit_test_setup_teardown(who_lost_a_profile_is_due_again, begin, end),
 		cmocka_unit_test_setup_teardown(one_at_least_is_due_each_minute, begin, end),
 	};
 
