@@ -522,7 +522,7 @@ $(CHECK_B)/unit/web/test_no_memory: tests/unit/failing.h
 $(CHECK_B)/unit/web/test_no_memory: UNIT_FLAGS := $(foreach f,$(FAILING),-Wl,--wrap=$(f))
 
 # The test replaces the disk by one that may hang.
-$(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wrap=fsync
+$(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wrap=fsync,--wrap=flock
 # The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FLAGS := $(foreach f,\
 	allocators__find capture__attach capture__probes capture__probes_file \

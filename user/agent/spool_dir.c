@@ -183,8 +183,17 @@ static int copy(int to, int from)
 	return fsync(to) ? -errno : 0;
 }
 
+/* Does the name stand for this open file? */
+static bool is_name_of(int dir_fd, const char *name, int fd)
+{
+	struct stat named, opened;
+
+	return !fstatat(dir_fd, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(fd, &opened) &&
+	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
 /* Makes the file, and locks it as long as its descriptor is open. Returns the descriptor, or
- * negative errno. */
+ * negative errno. -EEXIST: another mt-spool writes a file of this name. */
 static int make_locked(int dir_fd, const char *hidden)
 {
 	for (;;) {
@@ -194,8 +203,9 @@ static int make_locked(int dir_fd, const char *hidden)
 		if (fd < 0)
 			return -errno;
 		flock(fd, LOCK_EX); /* some file systems have no locks */
-		/* before the lock, another mt-spool may have deleted the file as half-written */
-		if (has_file(dir_fd, hidden))
+		/* It was perhaps deleted as half-written before it was locked. Another mt-spool may
+		 * have made a new file of this name since then. */
+		if (is_name_of(dir_fd, hidden, fd))
 			return take_fd(&fd);
 	}
 }

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,6 +51,24 @@ int __wrap_fsync(int fd)
 	if (others-- > 0)
 		assert_int_equal(spool_dir__make_room(dir, 0, &n), 0);
 	return __real_fsync(fd);
+}
+
+static void put(const char *name, off_t bytes);
+
+/* This file is replaced by another one just before it is locked. "": none is. */
+static char replaced[SPOOL_NAME + 1];
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+int __wrap_flock(int fd, int operation)
+{
+	if (operation == LOCK_EX && *replaced) {
+		assert_int_equal(unlinkat(dir, replaced, 0), 0);
+		put(replaced, 3);
+		*replaced = '\0';
+	}
+	return __real_flock(fd, operation);
 }
 
 static int begin(void **state)
@@ -202,6 +221,21 @@ static void what_is_being_written_stays(void **state)
 	assert_true(is_there("20231114T220001Z.x.1.pb.gz"));
 	assert_false(is_there(".20231114T220001Z.x.1.pb.gz"));
 	assert_false(is_there(".20231114T220000Z.x.1.pb.gz"));
+	close(memory);
+}
+
+/* Two mt-spools write files of one name. The first one's file is deleted before it is locked. The
+ * first one must not give the second one's half-written file its final name. */
+static void a_file_of_another_is_left_alone(void **state)
+{
+	int memory = memfd_create("test", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(write(memory, "profile", 7), 7);
+	strcpy(replaced, ".20231114T220001Z.x.1.pb.gz");
+	assert_int_equal(spool_dir__write(dir, "20231114T220001Z.x.1.pb.gz", memory), -EEXIST);
+	assert_false(is_there("20231114T220001Z.x.1.pb.gz"));
+	assert_true(is_there(".20231114T220001Z.x.1.pb.gz"));
 	close(memory);
 }
 
@@ -388,6 +422,7 @@ int main(void)
 		TEST(the_oldest_go_first),
 		TEST(a_file_appears_whole),
 		TEST(what_is_being_written_stays),
+		TEST(a_file_of_another_is_left_alone),
 		TEST(another_process_writes),
 		TEST(its_end_is_noticed),
 		TEST(what_is_no_directory_is_refused),
