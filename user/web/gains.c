@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/intern.h"
+#include "base/vector.h"
 
 static size_t longest_stack(const struct profile *profile, size_t least)
 {
@@ -87,26 +90,98 @@ int gains__between(const struct profile *before, const struct profile *now, stru
 	return 0;
 }
 
-int gains__unsent(const struct profile *before, const struct profile *now, double (**sent)[2],
+/* Returns a hash of the site's stack. addrs has room for the longest stack. */
+static uint64_t hash_of(const struct profile *profile, const struct profile_site *site,
+			uint64_t *addrs)
+{
+	for (uint32_t l = 0; l < site->n_locations; l++)
+		addrs[l] = profile__location(profile, site, l)->addr;
+	return hash__keyed(addrs, site->n_locations * sizeof(*addrs));
+}
+
+static struct gains_away *find_away(const struct gains_sent *s, uint64_t stack)
+{
+	for (size_t i = 0; i < s->n_away; i++)
+		if (s->away[i].stack == stack)
+			return &s->away[i];
+	return NULL;
+}
+
+static void forget_away(struct gains_sent *s, struct gains_away *away)
+{
+	size_t at = (size_t)(away - s->away);
+
+	memmove(away, away + 1, (--s->n_away - at) * sizeof(*away));
+}
+
+/* Remembers what was sent of a stack that is missing. 0 or -ENOMEM. */
+static int remember_away(struct gains_sent *s, uint64_t stack, const double sent[2])
+{
+	struct gains_away *away = find_away(s, stack);
+
+	if (!away) {
+		if (s->n_away == GAINS_AWAY)
+			forget_away(s, s->away);
+		if (VECTOR_ADD_ROOM(s->away, s->n_away))
+			return -ENOMEM;
+		away = &s->away[s->n_away++];
+		*away = (struct gains_away){.stack = stack};
+	}
+	for (int k = 0; k < 2; k++)
+		away->sent[k] = fmax(away->sent[k], sent[k]);
+	return 0;
+}
+
+/* Adds to sum, and sets unsent, for the stacks of `now` that were missing in `before`. is_new: by
+ * site of `now`. */
+static void take_back(const struct profile *now, const bool *is_new, uint64_t *addrs,
+		      struct gains_sent *s, double (*sum)[2], double (*unsent)[2])
+{
+	for (size_t i = 0; i < now->n_sites && s->n_away; i++) {
+		struct gains_away *away =
+			is_new[i] ? find_away(s, hash_of(now, &now->sites[i], addrs)) : NULL;
+
+		for (int k = 0; k < 2 && away; k++) {
+			sum[i][k] = fmax(sum[i][k], away->sent[k]);
+			unsent[i][k] = sum[i][k] - away->sent[k];
+		}
+		if (away)
+			forget_away(s, away);
+	}
+}
+
+int gains__unsent(const struct profile *before, const struct profile *now, struct gains_sent *sent,
 		  double (**ret)[2])
 {
 	double(*unsent)[2] = gains__allocated(now), (*sum)[2] = gains__allocated(now);
 	_cleanup_free_ size_t *places = calloc(before->n_sites + 1, sizeof(*places));
-	int rc = unsent && sum && places ? match(before, now, places) : -ENOMEM;
+	_cleanup_free_ bool *is_new = malloc(now->n_sites + 1);
+	_cleanup_free_ uint64_t *addrs =
+		calloc(longest_stack(now, longest_stack(before, 0)) + 1, sizeof(*addrs));
+	int rc = unsent && sum && places && is_new && addrs ? match(before, now, places) : -ENOMEM;
 
+	if (!rc)
+		memset(is_new, true, now->n_sites);
 	for (size_t i = 0; i < before->n_sites && !rc; i++) {
 		const struct profile_site *site = &before->sites[i];
 		const double totals[2] = {site->alloc_objects, site->alloc_bytes},
-			     *so_far = *sent ? (*sent)[i] : totals;
+			     *so_far = sent->of ? sent->of[i] : totals;
 		size_t at = places[i];
 
-		for (int k = 0; k < 2 && at < SIZE_MAX; k++) {
+		if (at == SIZE_MAX) {
+			rc = remember_away(sent, hash_of(before, site, addrs), so_far);
+			continue;
+		}
+		is_new[at] = false;
+		for (int k = 0; k < 2; k++) {
 			sum[at][k] = fmax(sum[at][k], so_far[k]);
 			unsent[at][k] = sum[at][k] - so_far[k];
 		}
 	}
-	free(*sent);
-	*sent = rc ? NULL : sum;
+	if (!rc)
+		take_back(now, is_new, addrs, sent, sum, unsent);
+	free(sent->of);
+	sent->of = rc ? NULL : sum;
 	if (rc) {
 		free(sum);
 		free(unsent);
@@ -114,6 +189,13 @@ int gains__unsent(const struct profile *before, const struct profile *now, doubl
 	}
 	*ret = unsent;
 	return 0;
+}
+
+void gains_sent__clear(struct gains_sent *s)
+{
+	free(s->of);
+	free(s->away);
+	*s = (struct gains_sent){};
 }
 
 void gains__clear(struct gains *g)

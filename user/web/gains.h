@@ -11,26 +11,41 @@ struct gains {
 	double (*live)[2];	/* negative if live memory has shrunk */
 };
 
-/* Computes what the stacks gained from profile `before` to profile `now`. A stack stays in all
- * later profiles of its run, because they count what it has allocated. So `now` has all stacks of
- * `before`. 0 (then free ret with gains__clear()), or negative errno. */
+/* Computes what the stacks gained from profile `before` to profile `now`. Nearly every stack stays
+ * in all later profiles of its run, because they count what it has allocated. A stack of `before`
+ * that `now` lacks is left out. 0 (then free ret with gains__clear()), or negative errno. */
 int gains__between(const struct profile *before, const struct profile *now, struct gains *ret);
 
 /* Returns what each site has allocated so far: objects and bytes. The caller frees it. NULL: no
  * memory. */
 double (*gains__allocated(const struct profile *profile))[2];
 
-/* Computes the allocations to send for `now` to a receiver that adds up all numbers that it gets.
- * In windows each profile scales all totals anew, so a stack's total goes up and down. If each rise
- * were sent, the receiver's sum would exceed every total. So only the amount by which a total
- * exceeds the amount sent before is sent: the sum never exceeds the highest total.
+#define GAINS_AWAY 1024 /* stacks that are missing in a profile are remembered, at most so many */
+
+/* What was sent of the allocations of a process's stacks so far: objects and bytes. All zero: as
+ * much as the newest profile has. */
+struct gains_sent {
+	double (*of)[2]; /* by site of the newest profile; owned; NULL: as much as it has */
+	/* Stacks that the newest profile lacks. A profile may lack a stack that the next one has
+	 * again: the frames of a stack are not found for a moment. */
+	struct gains_away {
+		uint64_t stack; /* hash */
+		double sent[2];
+	} * away; /* oldest first; owned */
+	size_t n_away;
+};
+
+/* Computes what to send of the allocations of `now` to a receiver that adds up what it gets. In
+ * windows each profile scales all totals anew, so a total goes up and down. If each rise were sent,
+ * the receiver's sum would be above every total. So a total is compared with what was sent of it so
+ * far: the sum is never above the highest total.
  *
- * *sent: for each site of `before`, the amounts sent before; NULL: the totals of `before`. The
- * function frees *sent and sets it anew: for each site of `now`, the amounts sent before plus those
- * in *ret. After an error *sent is NULL. *ret: by site of `now`; the caller frees it. 0 or negative
- * errno. */
-int gains__unsent(const struct profile *before, const struct profile *now, double (**sent)[2],
+ * sent: as of `before`; then as of `now`, with what *ret has. After an error sent->of is NULL.
+ * *ret: by site of `now`; the caller frees it. 0 or negative errno. */
+int gains__unsent(const struct profile *before, const struct profile *now, struct gains_sent *sent,
 		  double (**ret)[2]);
+
+void gains_sent__clear(struct gains_sent *sent);
 
 void gains__clear(struct gains *gains);
 

@@ -369,12 +369,8 @@ void push__add(struct push *p, struct process *process, const struct profile *be
 
 	if (interval.from_ns > interval.until_ns) /* otherwise the clock was set back */
 		interval.from_ns = interval.until_ns;
-	if (!before || !profile->n_sites) {
-		free(process->sent);
-		process->sent = NULL;
-	}
-	if (!profile->n_sites)
-		return;
+	if (!before)
+		gains_sent__clear(&process->sent);
 	/* Without an earlier profile, all allocated bytes are new only if tracing began after this
 	 * server's start. Otherwise an earlier server may have sent a part of them, so 0 is
 	 * sent. */
@@ -382,6 +378,10 @@ void push__add(struct push *p, struct process *process, const struct profile *be
 		gains__unsent(before, profile, &process->sent, &allocated);
 	else if (profile->start_unix_ns >= p->began_ns)
 		allocated = gains__allocated(profile);
+	if (!profile->n_sites) {
+		free(allocated);
+		return;
+	}
 	interval.allocated = (const double(*)[2])allocated;
 	if (profile->n_sites > PUSH_STACKS)
 		p->n_stacks_left_out += profile->n_sites - PUSH_STACKS;

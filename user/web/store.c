@@ -74,7 +74,7 @@ static void free_process(struct store *s, struct process *p)
 		drop_oldest(s, p);
 	drop_pinned(s, p);
 	profile__free(p->latest);
-	free(p->sent);
+	gains_sent__clear(&p->sent);
 	free(p);
 }
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "proc/container.h"
 #include "profile/profile.h"
+#include "web/gains.h"
 #include "web/history.h"
 
 #define STORE_PROCESSES 4096
@@ -111,9 +112,8 @@ struct process {
 	unsigned next_id;
 	uint64_t round; /* the last round in which the tracer named the process */
 	struct container container;
-	/* for each site of `latest`: the allocations that push__add() has sent so far
-	 * (gains__unsent()); owned, or NULL */
-	double (*sent)[2];
+	/* what push__add() has sent of the allocations so far */
+	struct gains_sent sent;
 	bool ended;
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */

@@ -48,8 +48,8 @@ static int end(void **state)
 }
 
 /* A profile of pid comes, taken after_s seconds after its start. Of n blocks of 100 bytes that were
- * allocated, one is live. */
-static void come(pid_t pid, const char *comm, unsigned after_s, int n)
+ * allocated in the function, one is live. n 0: the profile is empty. */
+static void come_from(pid_t pid, const char *comm, unsigned after_s, int n, const char *function)
 {
 	struct profile *profile = new_profile(1);
 	struct text text = {};
@@ -60,16 +60,23 @@ static void come(pid_t pid, const char *comm, unsigned after_s, int n)
 	profile->pid = pid;
 	snprintf(profile->comm, sizeof(profile->comm), "%s", comm);
 	profile->start_unix_ns = START_NS;
-	site = STACK(profile, 1, 100, 1, "malloc", "keep", "main");
-	profile->sites[site].alloc_objects = n;
-	profile->sites[site].alloc_bytes = 100 * n;
-	profile->sites[site].freed_objects = n - 1;
-	profile->sites[site].freed_bytes = 100 * (n - 1);
+	if (n) {
+		site = STACK(profile, 1, 100, 1, "malloc", function, "main");
+		profile->sites[site].alloc_objects = n;
+		profile->sites[site].alloc_bytes = 100 * n;
+		profile->sites[site].freed_objects = n - 1;
+		profile->sites[site].freed_bytes = 100 * (n - 1);
+	}
 	end_profile(profile);
 	assert_int_equal(encode_pprof(profile, &sink), 0);
 	profile__free(profile);
 	if (store__add(&store, pid, START_NS + after_s * 1000000000ull, text.bytes, text.len, &err))
 		fail_msg("%s", err.text);
+}
+
+static void come(pid_t pid, const char *comm, unsigned after_s, int n)
+{
+	come_from(pid, comm, after_s, n, "keep");
 }
 
 static struct push_queue *queue(size_t i)
@@ -169,6 +176,26 @@ static void the_sum_is_never_above_the_estimate(void **state)
 		profile__free(profile);
 	}
 	assert_true(sum == 12100);
+}
+
+/* A stack is missing in one profile, and in the next one it is there again. */
+static void what_comes_back_is_not_sent_again(void **state)
+{
+	(void)state;
+	come_from(7, "leaky", 1, 10, "keep");
+	assert_last(0, 0, 1, 1000);
+	come_from(7, "leaky", 2, 5, "cache");
+	assert_last(0, 1, 2, 500);
+	come_from(7, "leaky", 3, 12, "keep");
+	assert_last(0, 2, 3, 200);
+	come_from(7, "leaky", 4, 6, "cache");
+	assert_last(0, 3, 4, 100);
+	come_from(7, "leaky", 5, 0, NULL); /* is not sent */
+	assert_int_equal(queue(0)->n, 4);
+	come_from(7, "leaky", 6, 15, "keep");
+	assert_last(0, 5, 6, 300);
+	come_from(7, "leaky", 7, 9, "cache");
+	assert_last(0, 6, 7, 300);
 }
 
 static void names_are_encoded(void **state)
@@ -290,6 +317,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_number_is_used_again, begin, end),
 		cmocka_unit_test_setup_teardown(estimates_that_fall_allocate_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(the_sum_is_never_above_the_estimate, begin, end),
+		cmocka_unit_test_setup_teardown(what_comes_back_is_not_sent_again, begin, end),
 		cmocka_unit_test_setup_teardown(names_are_encoded, begin, end),
 		cmocka_unit_test_setup_teardown(labels_of_the_user_come_first, begin, end),
 		cmocka_unit_test_setup_teardown(requests_of_the_push_api, begin, end),
