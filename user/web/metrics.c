@@ -481,17 +481,31 @@ static void put_push(const struct push *push, const struct form *form)
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
 }
 
-/* Writes the losses of all processes that are traced, by name. The losses of the whole run
- * count once. 0 or -ENOMEM. */
+/* Adds the losses of the whole run, as they were when the profile was made. 0 or -ENOMEM. */
+static int add_run_losses(struct profile *sum, const struct profile *profile)
+{
+	const struct profile_counters *lost = &profile->run->lost;
+	int rc = 0;
+
+	for (size_t i = 0; i < lost->n && !rc; i++)
+		rc = profile_run__note_lost(sum->run, lost->at[i].name, lost->at[i].count);
+	return rc;
+}
+
+/* Writes the losses of all processes that are traced, by name. The losses of the whole run count
+ * once. They also count if only processes that are not traced any more have them. 0 or -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();
 	const struct profile_counter *lost;
 	int rc = sum ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < site->store.n && !rc; i++)
-		if (!site->store.processes[i]->ended && !site->store.processes[i]->inactive)
-			rc = profile__add_losses(sum, site->store.processes[i]->latest);
+	for (size_t i = 0; i < site->store.n && !rc; i++) {
+		const struct process *p = site->store.processes[i];
+
+		rc = p->ended || p->inactive ? add_run_losses(sum, p->latest)
+					     : profile__add_losses(sum, p->latest);
+	}
 	if (rc)
 		return rc;
 	family(form, "losses", "gauge", "",

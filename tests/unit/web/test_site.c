@@ -589,6 +589,7 @@ static void a_group_that_is_not_traced(void **state)
 	(void)state;
 	STACK(profile, 1, 100, 5, "malloc", "keep", "main");
 	assert_int_equal(profile__add_lost(profile, "live_full", 2), 0);
+	assert_int_equal(profile_run__note_lost(profile->run, "probes_withdrawn", 5), 0);
 	come_with(profile, 7, "alone", START_NS, 1);
 	store__leave(&site.store, 7, "");
 	metrics = ask_with("/metrics", NULL, NULL, 200);
@@ -596,6 +597,7 @@ static void a_group_that_is_not_traced(void **state)
 	assert_has(metrics, "memtrace_processes{group=\"alone\"} 0\n");
 	assert_null(strstr(metrics, "bytes{group=\"alone\""));
 	assert_null(strstr(metrics, "live_full"));
+	assert_has(metrics, "memtrace_losses{cause=\"probes_withdrawn\"} 5\n"); /* of the run */
 	free(metrics);
 }
 
