@@ -512,7 +512,8 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len, moment};
 	judge_growth(s, p);
 	p->round = s->rounds;
-	p->ended = p->outdated = p->inactive = p->asked = false;
+	p->ended = profile->ended;
+	p->outdated = p->inactive = p->asked = false;
 	s->bytes += len;
 	if (s->came)
 		s->came(s->ctx, p, before);
@@ -602,8 +603,10 @@ void store__end_round(struct store *s, bool complete)
 			i++;
 
 	for (size_t i = 0; i < s->n; i++) {
-		s->processes[i]->ended = s->processes[i]->round < round;
-		n_ended += s->processes[i]->ended;
+		struct process *p = s->processes[i];
+
+		p->ended = p->latest->ended || p->round < round;
+		n_ended += p->ended;
 	}
 	for (; n_ended > STORE_ENDED; n_ended--)
 		remove_at(s, place_of(s, first_ended(s)->pid));

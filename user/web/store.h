@@ -114,7 +114,7 @@ struct process {
 	struct container container;
 	/* what push__add() has sent of the allocations so far */
 	struct gains_sent sent;
-	bool ended;
+	bool ended;    /* its latest profile says so, or the tracer names it no more */
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */
 	bool asked;    /* the tracer was asked to begin or end tracing the process, and has not

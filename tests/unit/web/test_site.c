@@ -315,6 +315,16 @@ static void deaths_are_listed(void **state)
 	assert_null(strstr(text, "lives"));
 	free(text);
 	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
+	/* the dead do not count as traced until the next rounds tell that nobody names them */
+	for (int i = 0; i < 2; i++) {
+		assert_true(store__find(&site.store, 7)->ended);
+		assert_false(store__find(&site.store, 6)->ended);
+		text = ask_with("/metrics", NULL, NULL, 200);
+		assert_has(text, "memtrace_processes{group=\"lives\"} 1\n");
+		assert_null(strstr(text, "group=\"<i>\""));
+		free(text);
+		store__end_round(&site.store, true);
+	}
 }
 
 /* The interval of live bytes has no signs: only intervals of growth have signs. */
