@@ -552,8 +552,8 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 		return;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;
-	/* Recent growth is over once the process has rested for a while. */
-	if (p->of_late && p->n_kept && !summarize(p->latest, &facts)) {
+	/* Recent growth is over once the process has rested for a while, and so is its rise. */
+	if ((p->of_late || p->rise.goes_on) && p->n_kept && !summarize(p->latest, &facts)) {
 		take_facts(p, &facts);
 		p->kept[p->n_kept - 1].moment.taken_ns = taken_ns;
 		judge_growth(s, p);

@@ -76,11 +76,10 @@ struct rise {
 	/* ids of the first two of the three profiles; before 0: there is none */
 	unsigned before, at;
 	enum more_windows more;
-	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: begin and end of the time with more
-					  * windows */
-	unsigned detailed;		 /* id of the last profile with more windows; 0: none yet */
-	/* number of the latest profiles in a row that do not show sure growth */
-	unsigned calm;
+	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
+					  * has them */
+	unsigned detailed;		 /* id of the last one with more windows; 0: none yet */
+	unsigned calm;			 /* times in a row that it was judged and did not grow */
 };
 
 struct process {

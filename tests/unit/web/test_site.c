@@ -691,6 +691,30 @@ static void a_rise_is_noted(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
 }
 
+/* A process grows, and then rests: its newest profile is said to be still right. */
+static void a_rise_ends_while_the_process_rests(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p = NULL;
+	int n = 1, blocks = 100;
+
+	(void)state;
+	for (; n < 60 && !(p && p->rise.known); n++) {
+		come_nth(7, n, names, 500, blocks += n > 30 ? 100 : 0);
+		p = store__find(&site.store, 7);
+	}
+	assert_true(p->rise.known && p->leaks);
+	for (int i = 0; i < 100 && p->leaks; i++, n++)
+		store__hold(&site.store, 7, START_NS + (uint64_t)n * STEP_NS);
+	assert_false(p->leaks);
+	assert_true(p->rise.goes_on); /* it may grow again */
+	for (int i = 0; i < STORE_KEPT; i++, n++)
+		store__hold(&site.store, 7, START_NS + (uint64_t)n * STEP_NS);
+	assert_false(p->rise.goes_on);
+	assert_true(p->rise.ended_ns > 0);
+	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
+}
+
 /* A process that is traced in windows gets more windows when it begins to grow. */
 static void who_grows_gets_more_windows(void **state)
 {
@@ -1050,6 +1074,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_group_that_is_not_traced, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
+		cmocka_unit_test_setup_teardown(a_rise_ends_while_the_process_rests, begin, end),
 		cmocka_unit_test_setup_teardown(who_grows_gets_more_windows, begin, end),
 		cmocka_unit_test_setup_teardown(who_has_all_gets_no_more, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
