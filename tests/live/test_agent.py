@@ -345,6 +345,65 @@ def agent_and_slow_clients():
         expect(target.pid in agent.targets(), agent.targets())
 
 
+@contextlib.contextmanager
+def a_long_name():
+    """An agent that traces a process with a function whose name has 4,000 bytes. Yields the agent,
+    and a request whose answer has this name 7,000 times: 28 MB."""
+    with Target("names") as target, contextlib.ExitStack() as stack:
+        perf_map = f"/tmp/perf-{target.pid}.map"
+        stack.callback(os.unlink, perf_map)
+        with open(perf_map, "w", encoding="ascii") as file:
+            file.write(f"10000000 8 {'x' * 4000}\n")  # the JIT's code of tests/progs/names.c
+        agent = stack.enter_context(Agent("-p", target.pid, "-i", "1"))
+        agent.wait_for(target.pid)
+        target.go()
+        path = f"/pid/{target.pid}/pprof/symbol"
+        address = ""
+
+        def has_the_name():
+            nonlocal address
+            heap = agent.get(f"/pid/{target.pid}/pprof/heap")[1].decode()
+            address, = re.findall(r" 0x(1000000[0-8])\b", heap)[:1] or [""]
+            return address and b"x" * 4000 in agent.ask(path, "POST", address.encode())[2]
+
+        wait_until(has_the_name, "the long name")
+        body = "+".join([address] * 7000)
+        yield agent, (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
+        agent.stop()
+
+
+@test(beside=True)
+def agent_and_answers_that_nobody_takes():
+    """Clients ask for large answers and do not take them. At most 128 MiB wait. The room is there
+    again when a client has taken its answer, or has left."""
+    with a_long_name() as (agent, request), contextlib.ExitStack() as stack:
+        def begin():
+            """Asks, and takes the answer's first bytes. Returns the connection and the status."""
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", agent.port),
+                                                                      timeout=20))
+            connection.sendall(request)
+            return connection, connection.recv(12)[-3:].decode()
+
+        waiting = [begin() for _ in range(4)]
+        expect_equal([status for _, status in waiting], ["200"] * 3 + ["503"], "statuses")
+        agent.get("/healthz")
+        while waiting[0][0].recv(1 << 20):
+            pass
+        waiting.append(begin())
+        expect_equal(waiting[-1][1], "200", "status after a client has taken its answer")
+        for connection, _ in waiting:
+            connection.close()
+
+        def all_is_free():
+            again = [begin() for _ in range(3)]
+            for connection, _ in again:
+                connection.close()
+            return [status for _, status in again] == ["200"] * 3
+
+        wait_until(all_is_free, "room after the clients have left")
+
+
 def below(pid):
     """All descendants of the process, deepest last."""
     found = [pid]
