@@ -404,6 +404,40 @@ def agent_and_answers_that_nobody_takes():
         wait_until(all_is_free, "room after the clients have left")
 
 
+@test(beside=True)
+def agent_and_many_costly_requests():
+    """Many requests that take long come at once. Meanwhile the server still reads the tracer's
+    messages. Otherwise the tracer would take the server for one that hangs."""
+    with a_long_name() as (agent, request), contextlib.ExitStack() as stack:
+        def connect():
+            return stack.enter_context(socket.create_connection(("127.0.0.1", agent.port),
+                                                                timeout=60))
+
+        begin = time.monotonic()
+        connection = connect()
+        connection.sendall(request)
+        while connection.recv(1 << 20):
+            pass
+        took = time.monotonic() - begin
+        every = min(max(int(1 / took), 1), 8)  # costly requests before each scrape
+        costly = [connect() for _ in range(6 * every)]
+        scrapes = [connect() for _ in range(6)]
+        for _ in range(20):  # until then the server has accepted all connections
+            agent.get("/healthz")
+        for i, scrape in enumerate(scrapes):
+            for connection in costly[i * every:(i + 1) * every]:
+                connection.sendall(request)
+            # of the same length, so that it has been read at the same time as the others
+            scrape.sendall(re.sub(rb"^POST \S+", b"GET /metrics", request))
+        rounds = []
+        for scrape in scrapes:
+            text = b"".join(iter(lambda c=scrape: c.recv(1 << 16), b"")).decode()
+            rounds += [int(n) for n in re.findall(r"^memtrace_rounds_total (\d+)$", text, re.M)]
+        expect_equal(len(rounds), len(scrapes), "scrapes")
+        expect(max(rounds) - min(rounds) >= 3, "rounds:", rounds, f"{len(costly)} requests of",
+               took)
+
+
 def below(pid):
     """All descendants of the process, deepest last."""
     found = [pid]

@@ -76,6 +76,20 @@ struct client {
 
 static struct client *clients;
 
+/* The library may answer hundreds of requests in a row. The tracer takes a server that reads none
+ * of its messages for a minute for one that hangs, and ends it. So messages are also read between
+ * two answers, if this is longer ago: */
+#define FEED_EVERY_S 1
+
+static double fed_s; /* monotonic: when the feed was last read */
+static bool is_over; /* the tracer has ended, or what came from it cannot be used */
+
+static void take_feed(struct site *site)
+{
+	fed_s = clock__monotonic_s();
+	is_over = is_over || !site__take_feed(site, FEED_FD);
+}
+
 static void come_or_go(void *ctx, struct MHD_Connection *connection, void **state,
 		       enum MHD_ConnectionNotificationCode what)
 {
@@ -284,6 +298,8 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	}
 	if (in->waited && !in->delta) /* the client has left, so nobody gets the answer */
 		return MHD_NO;
+	if (clock__monotonic_s() > fed_s + FEED_EVERY_S)
+		take_feed(entrance->site);
 	if (*size) {
 		char *more = in->size + *size <= REQUEST_BODY
 				     ? realloc(in->body, in->size + *size + 1)
@@ -396,7 +412,8 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 		if (site->push ? push__poll(site->push, fds, 1 + n, wait_ms) < 0
 			       : poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
-		if (!site__take_feed(site, FEED_FD))
+		take_feed(site);
+		if (is_over)
 			return EXIT_SUCCESS;
 		if (site->push && push__start(site->push))
 			return EXIT_FAILURE;
