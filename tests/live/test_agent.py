@@ -53,6 +53,11 @@ class Agent:
         expect_equal(status, 200, f"status of {path}: {body[:300]}")
         return kind, body
 
+    def refused(self):
+        """How many requests were answered with 4xx."""
+        return int(re.search(rb'^memtrace_requests_total\{class="4xx"\} (\d+)$',
+                             self.get("/metrics")[1], re.M)[1])
+
     def targets(self):
         try:
             return {target["pid"]: target
@@ -287,8 +292,10 @@ def agent_and_hostile_clients():
             expect(400 <= status < 500, query, status, body[:200])
         expect_equal(agent.ask("/", "DELETE")[0], 405, "status of DELETE")
         expect_equal(agent.ask("/", "POST")[0], 405, "status of POST /")
+        refused = agent.refused()
         expect_equal(agent.ask("/", headers={"Host": "example.org"})[0], 403,
                      "status of a foreign host")
+        expect_equal(agent.refused(), refused + 1, "refused requests in the metrics")
         # load balancers check a server's health in this way
         for path, status in (("/", b"403"), ("/healthz", b"200")):
             with socket.create_connection(("127.0.0.1", agent.port), 5) as s:

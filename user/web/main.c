@@ -335,6 +335,8 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	else if (request.post &&
 		 is_from_elsewhere(header(connection, "Origin"), request.host, request.tls))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
+	if (reply.status)
+		site__count(entrance->site, &reply);
 	else
 		site__answer(entrance->site, &request, &reply);
 	if (!reply.delta) {

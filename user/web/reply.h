@@ -106,6 +106,9 @@ void put_html(FILE *to, const char *text);
 /* Returns a sink that writes text escaped as put_html() does. */
 struct sink sink__to_html(FILE *to);
 
+/* Counts an answer that did not come from site__answer(), which counts its own. */
+void site__count(struct site *site, const struct reply *reply);
+
 /* Answers a request. A failure is an answer, too. */
 void site__answer(struct site *site, const struct request *request, struct reply *reply);
 

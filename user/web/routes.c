@@ -635,6 +635,11 @@ static void answer_top(struct route *r)
 		reply__fail(r->reply, rc);
 }
 
+void site__count(struct site *site, const struct reply *reply)
+{
+	site->n_requests[reply->status / 100 % 6]++;
+}
+
 void site__answer(struct site *site, const struct request *request, struct reply *reply)
 {
 	struct route route = {site, request, reply, NULL};
@@ -660,5 +665,5 @@ void site__answer(struct site *site, const struct request *request, struct reply
 	/* as Go's handlers do */
 	reply->pprof_error = reply->status >= 400 && strstr(path, "/debug/pprof/");
 	if (!reply->delta)
-		site->n_requests[reply->status / 100 % 6]++;
+		site__count(site, reply);
 }
