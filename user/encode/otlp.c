@@ -188,14 +188,21 @@ static uint64_t function(struct otlp *o, const struct profile_frame *frame)
 	return (uint64_t)number + 1;
 }
 
+/* Returns the number of the attribute that says which interpreter the location's frame is of. */
+static uint64_t frame_type(struct otlp *o, const struct profile_location *location)
+{
+	return attribute(o, "profile.frame.type",
+			 location->addr >= PROFILE_FRAME_ADDR ? "cpython" : "native", 0);
+}
+
 static void put_locations(struct otlp *o)
 {
 	const struct profile *profile = o->profile;
-	uint64_t native = attribute(o, "profile.frame.type", "native", 0);
 
 	put_entry(o, DICTIONARY_LOCATION);
 	for (size_t i = 0; i < profile->n_locations && !o->error; i++) {
 		const struct profile_location *location = &profile->locations[i];
+		uint64_t type = frame_type(o, location);
 
 		if (location->mapping >= 0)
 			message__uint(&o->part, OTLP_LOCATION_MAPPING,
@@ -209,7 +216,7 @@ static void put_locations(struct otlp *o)
 			message__uint(&o->inner, OTLP_LINE_LINE, location->frames[k].line);
 			message__bytes(&o->part, OTLP_LOCATION_LINES, o->inner.bytes, o->inner.len);
 		}
-		put_indices(o, &o->part, OTLP_LOCATION_ATTRIBUTES, &native, 1);
+		put_indices(o, &o->part, OTLP_LOCATION_ATTRIBUTES, &type, 1);
 		put_entry(o, DICTIONARY_LOCATION);
 	}
 }

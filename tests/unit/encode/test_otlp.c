@@ -171,6 +171,24 @@ static void stacks_begin_with_the_leaf(void **state)
 	free(text);
 }
 
+static void frames_of_python_say_so(void **state)
+{
+	struct profile *p = new_profile(1);
+	char *text = decoded(*state);
+
+	assert_has(text, "{ string_value: \"native\" }");
+	assert_null(strstr(text, "cpython"));
+	free(text);
+	add_python(p, 0x7f0000005000, "app.load", 3);
+	end_profile(p);
+	text = decoded(p);
+	assert_has(text, "{ string_value: \"native\" }"); /* main() */
+	assert_has(text, "{ string_value: \"cpython\" }");
+	assert_has(text, "location_table { lines { function_index: ");
+	free(text);
+	profile__free(p);
+}
+
 /* Memory in use is by stack and thread. Allocated memory is by stack only. */
 static void threads_are_attributes(void **state)
 {
@@ -211,6 +229,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(four_profiles_over_one_dictionary, begin, end),
 		cmocka_unit_test_setup_teardown(tables_begin_with_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(stacks_begin_with_the_leaf, begin, end),
+		cmocka_unit_test_setup_teardown(frames_of_python_say_so, begin, end),
 		cmocka_unit_test_setup_teardown(threads_are_attributes, begin, end),
 		cmocka_unit_test_setup_teardown(stacks_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(failures_are_reported, begin, end),
