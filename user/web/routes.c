@@ -257,14 +257,15 @@ static void put_symbol(const struct profile_location *location, FILE *to)
 {
 	for (uint32_t i = location->n_frames; i-- > 0;) {
 		_cleanup_free_ char *name = text_printable(location->frames[i].name);
+		const char *rest = name, *dashes;
 
 		if (!name)
 			continue;
-		for (const char *c = name; *c; c++) {
-			fputc(*c, to);
-			if (c[0] == '-' && c[1] == '-')
-				fputc(' ', to);
+		for (; (dashes = strstr(rest, "--")); rest = dashes + 1) {
+			fwrite(rest, 1, (size_t)(dashes + 1 - rest), to);
+			fputc(' ', to);
 		}
+		fputs(rest, to);
 		if (i)
 			fputs("--", to);
 	}

@@ -471,6 +471,27 @@ static void names_of_addresses(void **state)
 	}
 }
 
+/* Two dashes would end the name of a function that has another one inlined. */
+static void dashes_within_a_name(void **state)
+{
+	struct profile *profile = new_profile(1);
+	const struct profile *latest;
+	char body[64];
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "x---y--", "main");
+	come_with(profile, 7, "leaky", START_NS, 1);
+	latest = store__find(&site.store, 7)->latest;
+	for (size_t i = 0; i < latest->n_locations; i++) {
+		if (strcmp(latest->locations[i].frames[0].name, "x---y--") != 0)
+			continue;
+		snprintf(body, sizeof(body), "0x%" PRIx64, latest->locations[i].addr);
+		assert_says("/pid/7/pprof/symbol", NULL, body, 200, "\tx- - -y- -\n");
+		return;
+	}
+	fail_msg("no such function");
+}
+
 /* A frame of Python has no address. heap_v2 gives it one, and jeprof asks for that. */
 static void names_of_python(void **state)
 {
@@ -1067,6 +1088,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(answers_that_nobody_takes_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
+		cmocka_unit_test_setup_teardown(dashes_within_a_name, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_python, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
