@@ -119,6 +119,17 @@ static int count_units(pid_t pid, uint64_t code_bytes, uint64_t *ret)
 	return rc;
 }
 
+/* Like read_text(). But a str that cannot be used leaves *ret NULL, and is no error: for example,
+ * compile(text, "", "exec") gives its code an empty file name. */
+static int read_file_name(pid_t pid, const struct python_layout *layout, uint64_t addr, char **ret)
+{
+	int rc = read_text(pid, layout, addr, ret);
+
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* Reads the table of lines. A table of more than MAX_LINES is left out: the top level of a large
+ * module of constants may have one. Its name is still worth knowing. */
 static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
 {
 	unsigned char head[BYTES_TEXT];
@@ -129,7 +140,7 @@ static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
 		return rc;
 	n = python__word(head, OB_SIZE);
 	if (n > MAX_LINES)
-		return -ENOENT;
+		return 0;
 	code->lines = malloc(n + 1);
 	if (!code->lines)
 		return -ENOMEM;
@@ -150,7 +161,7 @@ int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 	if (!rc)
 		rc = read_text(pid, layout, python__word(head, layout->name), &code.name);
 	if (!rc)
-		rc = read_text(pid, layout, python__word(head, layout->file), &code.file);
+		rc = read_file_name(pid, layout, python__word(head, layout->file), &code.file);
 	if (!rc)
 		rc = read_lines(pid, python__word(head, layout->lines), &code);
 	if (!rc) {
@@ -281,7 +292,7 @@ static int line_by_locations(const struct python_code *code, uint64_t unit)
 
 int python_code__line(const struct python_code *code, uint64_t unit)
 {
-	if (unit >= code->n_units)
+	if (unit >= code->n_units || !code->lines)
 		return 0;
 	switch (code->lines_kind) {
 	case PYTHON_LINE_STEPS:

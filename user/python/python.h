@@ -110,10 +110,11 @@ int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 #define PYTHON_NAME_BYTES 1024
 
 struct python_code {
-	char *name, *file; /* UTF-8, not trusted; cut to PYTHON_NAME_BYTES */
+	char *name; /* UTF-8, not trusted; cut to PYTHON_NAME_BYTES */
+	char *file; /* likewise; NULL: it has no name that can be read */
 	int first_line;
 	uint64_t n_units;     /* instructions */
-	unsigned char *lines; /* co_linetable, or co_lnotab */
+	unsigned char *lines; /* co_linetable, or co_lnotab; NULL: it is too large to be read */
 	size_t n_lines;
 	enum python_lines lines_kind;
 	/* The first two words are the addresses of the object's name and of its table of lines. The

@@ -99,7 +99,9 @@ static struct known *find(const struct python_names *names, uint64_t addr)
 
 static size_t bytes_of(const struct python_code *code)
 {
-	return code->name ? strlen(code->name) + strlen(code->file) + code->n_lines : 0;
+	size_t file = code->file ? strlen(code->file) : 0;
+
+	return code->name ? strlen(code->name) + file + code->n_lines : 0;
 }
 
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
@@ -159,12 +161,12 @@ static int name_frame(void *ctx, uint64_t addr, struct profile_frame *ret)
 	     (addr & ABI_PYTHON_UNKNOWN) >= known->code.n_units))
 		return 0;
 	ret->name = strdup(known->code.name);
-	ret->file = strdup(known->code.file);
+	ret->file = known->code.file ? strdup(known->code.file) : NULL;
 	ret->line =
 		(uint32_t)((addr & ABI_PYTHON_UNKNOWN) == ABI_PYTHON_UNKNOWN
 				   ? known->code.first_line
 				   : python_code__line(&known->code, addr & ABI_PYTHON_UNKNOWN));
-	if (ret->name && ret->file)
+	if (ret->name && (ret->file || !known->code.file))
 		return 0;
 	free(ret->name);
 	free(ret->file);

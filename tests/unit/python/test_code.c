@@ -252,15 +252,37 @@ static void lies_are_refused(void **state)
 	lay(0x30c);
 	put(object, python.layout->file, 0x10);
 	assert_int_equal(get(&code), -EFAULT);
-	lay(0x30c);
-	put(lines, 16, 1ULL << 50);
-	assert_int_equal(get(&code), -ENOENT);
 	/* a number without an end */
 	lay(0x30c);
 	put(lines, 16, 3);
 	memcpy(lines + 32, "\xe8\x7f\x7f", 3);
 	assert_int_equal(get(&code), 0);
 	python_code__line(&code, 0);
+	python_code__clear(&code);
+}
+
+/* A code object keeps its name if its file has no name, or if its table of lines is too large. */
+static void names_stay_without_lines_and_files(void **state)
+{
+	struct python_code code;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		lay(i ? 0x30c : 0x309);
+		put(object, python.layout->code_bytes, i ? TYPE : (uintptr_t)lines);
+		put(lines, 16, i ? 1ULL << 50 : (48 << 10) + 1);
+		assert_int_equal(get(&code), 0);
+		assert_string_equal(code.name, "Klass.f");
+		assert_string_equal(code.file, "/srv/app.py");
+		assert_int_equal(python_code__line(&code, 0), 0);
+		python_code__clear(&code);
+	}
+	lay(0x30c);
+	put_text(file, "", 0, 0);
+	assert_int_equal(get(&code), 0);
+	assert_string_equal(code.name, "Klass.f");
+	assert_null(code.file);
+	assert_int_equal(python_code__line(&code, 0), 10);
 	python_code__clear(&code);
 }
 
@@ -289,6 +311,7 @@ int main(void)
 		cmocka_unit_test(a_layout_is_checked_by_what_types_declare),
 		cmocka_unit_test(texts_become_utf8),
 		cmocka_unit_test(lies_are_refused),
+		cmocka_unit_test(names_stay_without_lines_and_files),
 		cmocka_unit_test(none_is_found_without_python),
 	};
 
