@@ -23,6 +23,19 @@
 #define FAILING_S	 120 /* seconds for all symbol tables that cannot be read */
 /* seconds per file after FAILING_S is used up; nearly all sound files need less */
 #define HASTE_S 1
+/* seconds that must be left for DWARF, or a tenth of lines_s if that is less: with less time than
+ * that, reading fails in any case */
+#define LEAST_LINES_S 1
+/* If reading the DWARF of a file failed and took so many seconds, the file has to wait before it is
+ * read again. */
+#define SLOW_LINES_S 1
+
+/* A limit of time. A part of the time that passes is added again, because the agent runs for
+ * months. */
+struct budget {
+	double left_s, most_s, share;
+	uint64_t now_ns; /* CLOCK_MONOTONIC: when left_s was true */
+};
 
 /* What is known of a binary's names. */
 struct names {
@@ -32,6 +45,7 @@ struct names {
 	bool passes;   /* the failure may be temporary: try again next time */
 	uint64_t used; /* last use, by the symbolizer's clock */
 	struct lines lines;
+	uint64_t lines_due_ns; /* CLOCK_MONOTONIC: until then, DWARF is not read again */
 };
 
 struct symbolizer {
@@ -39,10 +53,9 @@ struct symbolizer {
 	const struct binaries *binaries;
 	struct names *names; /* indexed by binary */
 	size_t n_names;
-	uint64_t bytes; /* bytes of the tables in memory */
-	uint64_t clock; /* advances by 1 at each use of a table */
-	double lines_left_s;
-	double failing_left_s;
+	uint64_t bytes; /* of the tables in memory */
+	uint64_t clock; /* ticks at each use of a table */
+	struct budget for_lines, for_failing;
 };
 
 /* A location whose binary is known. */
@@ -52,18 +65,41 @@ struct place {
 	uint32_t location;
 };
 
+static struct budget make_budget(double most_s, double share)
+{
+	return (struct budget){most_s, most_s, share, clock__now_ns(CLOCK_MONOTONIC)};
+}
+
+static double seconds_since(uint64_t start_ns)
+{
+	return (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+}
+
+/* Returns how many seconds are left now. */
+static double left_in(struct budget *budget)
+{
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
+
+	budget->left_s += budget->share * (double)(now_ns - budget->now_ns) / 1e9;
+	budget->left_s = fmin(budget->left_s, budget->most_s);
+	budget->now_ns = now_ns;
+	return budget->left_s;
+}
+
 int symbolizer__new(const struct symbolize_options *options, const struct binaries *binaries,
 		    struct symbolizer **ret_symbolizer)
 {
 	struct symbolizer *symbolizer = calloc(1, sizeof(*symbolizer));
+	double share = options->share > 0 ? options->share : SYMBOLIZE_SHARE;
 
 	if (!symbolizer)
 		return -ENOMEM;
 	symbolizer->options = *options;
 	if (!symbolizer->options.max_bytes)
 		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
-	symbolizer->lines_left_s = options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S;
-	symbolizer->failing_left_s = FAILING_S;
+	symbolizer->for_lines =
+		make_budget(options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S, share);
+	symbolizer->for_failing = make_budget(FAILING_S, share);
 	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
@@ -133,14 +169,14 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 			struct symtab **ret_symtab)
 {
-	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, symbolizer->failing_left_s));
+	double left_s = left_in(&symbolizer->for_failing);
+	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, left_s));
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	int err = symtab__open(binary->fd, &binary->debug_fd, SYMTAB_FUNCTIONS, patience_s,
 			       who_waits(symbolizer), ret_symtab);
 
 	if (err)
-		symbolizer->failing_left_s -=
-			(double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
+		symbolizer->for_failing.left_s -= seconds_since(start_ns);
 	return err;
 }
 
@@ -361,38 +397,49 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
+/* Reads the DWARF behind fd. Returns as dwarf__resolve(); -EBUSY: there is no time for it now. A
+ * file that is slow and fails has to wait, because it would fail again for each profile, and leave
+ * no time for other files. */
+static int read_lines(struct symbolizer *symbolizer, struct names *names, int fd,
+		      const uint64_t *vaddrs, size_t n, struct dwarf_frames *found)
+{
+	struct budget *budget = &symbolizer->for_lines;
+	double left_s = left_in(budget), took_s;
+	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	int err;
+
+	if (left_s < fmin(LEAST_LINES_S, budget->most_s / 10) || start_ns < names->lines_due_ns)
+		return -EBUSY;
+	err = dwarf__resolve(fd, vaddrs, n, fmin(DWARF_PATIENCE_S, left_s), who_waits(symbolizer),
+			     found);
+	took_s = seconds_since(start_ns);
+	budget->left_s -= took_s;
+	if (err && took_s >= SLOW_LINES_S)
+		names->lines_due_ns = start_ns + (uint64_t)(took_s * (1 + 1 / budget->share) * 1e9);
+	return err;
+}
+
 /* Asks a binary's DWARF about addresses for which there is no answer yet. Adds 1 to *failed when
  * the debug information cannot be used. 0 or -ENOMEM. */
 static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
 	       size_t n, uint64_t *failed)
 {
 	_cleanup_free_ struct dwarf_frames *found = calloc(n, sizeof(*found));
-	uint64_t start_ns;
+	struct names *names = &symbolizer->names[binary->index];
 	int fd, err = -ENODATA;
 
 	if (!found)
 		return -ENOMEM;
 	fd = dwarf__present(binary->fd) ? binary->fd : binary->debug_fd;
-	if (fd >= 0 && (fd == binary->fd || dwarf__present(fd))) {
-		if (symbolizer->lines_left_s <= 0) {
-			++*failed;
-			return 0;
-		}
-		start_ns = clock__now_ns(CLOCK_MONOTONIC);
-		err = dwarf__resolve(fd, vaddrs, n,
-				     fmin(DWARF_PATIENCE_S, symbolizer->lines_left_s),
-				     who_waits(symbolizer), found);
-		symbolizer->lines_left_s -=
-			(double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
-	}
+	if (fd >= 0 && (fd == binary->fd || dwarf__present(fd)))
+		err = read_lines(symbolizer, names, fd, vaddrs, n, found);
 	if (err == -ENOMEM)
 		goto out;
 	if (err && err != -ENODATA)
 		++*failed;
 	/* After a failure keep only the answers that were found: the others may be found next
 	 * time. */
-	err = lines__add(&symbolizer->names[binary->index].lines, vaddrs, found, n,
-			 err && err != -ENODATA);
+	err = lines__add(&names->lines, vaddrs, found, n, err && err != -ENODATA);
 out:
 	dwarf_frames__free(found, n);
 	return err;

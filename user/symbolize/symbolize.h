@@ -14,14 +14,18 @@
 
 #define SYMBOLS_DEFAULT_BYTES (256ULL << 20)
 #define LINES_DEFAULT_S	      120
+#define SYMBOLIZE_SHARE	      0.05
 
 struct symbolize_options {
 	bool raw_names; /* names stay as the linker has them: those of C++ and Rust are not
 			 * demangled */
 	bool no_lines;	/* leave inlined functions, files and lines out */
-	/* time limit for reading inlined functions, files and lines of all ELF files together; 0:
-	 * LINES_DEFAULT_S */
+	/* seconds for reading inlined functions, files and lines of all ELF files together, at
+	 * once; 0: LINES_DEFAULT_S */
 	double lines_s;
+	/* In the long run, this share of the time may be used for reading them, and the same share
+	 * for files whose symbols cannot be read; 0: SYMBOLIZE_SHARE. */
+	double share;
 	/* called while symbols are read; fn NULL: nothing is called */
 	struct stream_waiting waiting;
 	uint64_t max_bytes; /* most bytes of symbol tables in memory; 0: SYMBOLS_DEFAULT_BYTES.
@@ -49,11 +53,11 @@ void symbolizer__free(struct symbolizer *symbolizer);
 void symbolizer__forget(struct symbolizer *symbolizer, size_t index);
 
 /* Fills in the frames and the reason of every location, and the build_id of the locations'
- * mappings. Reads only files that are in binaries and that a location needs. jit: names by the
- * process itself, for code that is in no file; or NULL. namer: names the frames of an interpreter,
- * or NULL. Adds the count "debug_info_failed" to the profile's losses. This is the number of files
- * whose debug information could not be read, for example because it was broken or took too long.
- * Inlined functions of these files may be missing. 0 or -ENOMEM. */
+ * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
+ * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
+ * the count "debug_info_failed" to the profile's losses. This is the number of files whose debug
+ * information could not be read, for example because it was broken or took too long. Inlined
+ * functions of these files may be missing. A later profile may have them. 0 or -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

@@ -470,6 +470,58 @@ static void test_patience(void **state)
 	free_namer(&namer);
 }
 
+/* Names known_function. Returns whether its file and line were found. */
+static bool finds_line(struct namer *namer)
+{
+	uint64_t addr = (uintptr_t)known_function + 1;
+	struct profile *profile = make_profile(getpid(), &addr, 1);
+	bool found;
+
+	assert_int_equal(symbolizer__symbolize(namer->symbolizer, profile, NULL, NULL), 0);
+	found = at(profile, addr)->frames->file;
+	assert_int_equal(profile->lost.at[0].count, !found);
+	profile__free(profile);
+	return found;
+}
+
+/* A run that lasts long does not lose lines for good after files have used up the time. */
+static void test_time_comes_back(void **state)
+{
+	const struct symbolize_options quick = {.lines_s = 0.9, .share = 1};
+	struct namer namer = new_namer(&quick);
+
+	(void)state;
+	hold_all(&namer, getpid());
+	alarm(60);
+	dwarf__test_hooks.in_child = never_end;
+	assert_false(finds_line(&namer));
+	dwarf__test_hooks.in_child = NULL;
+	for (useconds_t us = 100000; !finds_line(&namer); us *= 2)
+		usleep(us);
+	alarm(0);
+	free_namer(&namer);
+}
+
+/* A file that is slow and fails is not read again at once, but later. */
+static void test_slow_file_waits(void **state)
+{
+	const struct symbolize_options quick = {.lines_s = 1.2, .share = 1};
+	struct namer namer = new_namer(&quick);
+
+	(void)state;
+	hold_all(&namer, getpid());
+	alarm(60);
+	dwarf__test_hooks.in_child = never_end;
+	assert_false(finds_line(&namer)); /* takes 1.2 s */
+	dwarf__test_hooks.in_child = NULL;
+	usleep(600000);
+	assert_false(finds_line(&namer)); /* there is time, but not for this file */
+	while (!finds_line(&namer))
+		usleep(100000);
+	alarm(0);
+	free_namer(&namer);
+}
+
 static void fail_at_once(void)
 {
 	_exit(1);
@@ -641,7 +693,9 @@ int main(void)
 		cmocka_unit_test(test_hostile_paths),  cmocka_unit_test(test_hostile_symbols),
 		cmocka_unit_test(test_eviction),       cmocka_unit_test(test_index_of_another),
 		cmocka_unit_test(test_raw_names),      cmocka_unit_test(test_jit),
-		cmocka_unit_test(test_patience),       cmocka_unit_test(test_asked_once),
+		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_time_comes_back),
+		cmocka_unit_test(test_slow_file_waits),       cmocka_unit_test(test_asked_once),
 		cmocka_unit_test(test_interpreted),    cmocka_unit_test(test_unread),
 		cmocka_unit_test(test_unread_for_now),
 	};
