@@ -52,8 +52,11 @@ static _Thread_local jmp_buf *volatile on_late;
 
 static struct {
 	int64_t left_ns;
-	uint64_t now_ns; /* the time when left_ns was right; 0: left_ns was not set yet */
+	int64_t least_ns; /* no name is demangled while less is left */
+	uint64_t now_ns;  /* when left_ns was true; 0: never */
 } allowance;
+
+static uint64_t left_mangled;
 
 /* Does this piece of output come from punycode? In a Rust name, no other piece contains non-ASCII
  * bytes. */
@@ -171,6 +174,7 @@ static bool run(callback_demangler *demangler, const char *name, bool timed, str
 		break;
 	default:
 		ok = false;
+		left_mangled++;
 	}
 	on_late = NULL;
 	if (timed)
@@ -185,33 +189,55 @@ static bool run_right(const char *name, struct output *out)
 	bool long_binders = name[1] == 'R' && may_have_long_binders(name);
 
 	out->rust = true;
-	if (long_binders && may_have_punycode(name))
+	if (long_binders && may_have_punycode(name)) {
+		left_mangled++;
 		return false;
+	}
 	if (run(rust_demangle_callback, name, long_binders, out))
 		return true;
 	out->rust = false;
 	return name[1] == 'Z' && run(cplus_demangle_v3_callback, name, true, out);
 }
 
-/* Demangles the name, unless slow names have used up their time. */
-static bool run_if_allowed(const char *name, struct output *out)
+static void renew_allowance(void)
 {
-	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC), start_ns, took_ns;
-	bool ok;
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
 
 	allowance.left_ns +=
 		allowance.now_ns ? (int64_t)(now_ns - allowance.now_ns) / SLOW_SHARE : SLOW_NS;
 	if (allowance.left_ns > SLOW_NS)
 		allowance.left_ns = SLOW_NS;
 	allowance.now_ns = now_ns;
-	if (allowance.left_ns < 0)
+}
+
+/* Demangles the name, if slow names have left time for it. */
+static bool run_if_allowed(const char *name, struct output *out)
+{
+	uint64_t start_ns, took_ns;
+	bool ok;
+
+	renew_allowance();
+	if (allowance.left_ns < allowance.least_ns) {
+		left_mangled++;
 		return false;
+	}
 	start_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
 	ok = run_right(name, out);
 	took_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	if (took_ns > FREE_NS)
 		allowance.left_ns -= (int64_t)took_ns;
 	return ok;
+}
+
+void demangle__begin(void)
+{
+	renew_allowance();
+	allowance.least_ns = allowance.left_ns > 0 ? allowance.left_ns / 2 : 0;
+}
+
+uint64_t demangle__left(void)
+{
+	return left_mangled;
 }
 
 char *demangle(const char *name)

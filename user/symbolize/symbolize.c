@@ -489,10 +489,11 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 			  const struct perf_map *jit, const struct frame_namer *namer)
 {
 	_cleanup_free_ struct place *places = NULL;
-	uint64_t failed = 0;
+	uint64_t failed = 0, mangled = demangle__left();
 	size_t n = 0, end;
 	int err;
 
+	demangle__begin();
 	err = binaries__grow(symbolizer->binaries, &symbolizer->names, &symbolizer->n_names,
 			     sizeof(*symbolizer->names));
 	if (err)
@@ -525,5 +526,7 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 		if (err)
 			return err;
 	}
-	return profile__add_lost(profile, "debug_info_failed", failed);
+	err = profile__add_lost(profile, "debug_info_failed", failed);
+	return err ? err
+		   : profile__add_lost(profile, "names_left_mangled", demangle__left() - mangled);
 }

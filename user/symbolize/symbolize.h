@@ -55,9 +55,11 @@ void symbolizer__forget(struct symbolizer *symbolizer, size_t index);
 /* Fills in the frames and the reason of every location, and the build_id of the locations'
  * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
  * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
- * the count "debug_info_failed" to the profile's losses. This is the number of files whose debug
+ * two counts to the profile's losses. "debug_info_failed" is the number of files whose debug
  * information could not be read, for example because it was broken or took too long. Inlined
- * functions of these files may be missing. A later profile may have them. 0 or -ENOMEM. */
+ * functions of these files may be missing. A later profile may have them. "names_left_mangled" is
+ * the number of frames whose names were not demangled, because this would have taken too long. 0 or
+ * -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

@@ -59,6 +59,15 @@ size_t symtab__bytes(const struct symtab *symtab);
  * memory). */
 char *demangle(const char *name);
 
+/* Begins a group of names, such as those of one profile. Slow names of one group may use at most
+ * half of the time that is left for slow names. So a target with hostile names leaves time for the
+ * names of other targets. */
+void demangle__begin(void);
+
+/* Returns how many names demangle() has left mangled so far, because they, or names before them,
+ * took too long. */
+uint64_t demangle__left(void);
+
 /* For tests. in_child is called in the sealed child before it reads anything. */
 extern struct symtab_test_hooks {
 	void (*in_child)(void);

@@ -211,6 +211,27 @@ static void test_like_endless(void **state)
 	assert_demangles("_RMC0INtC8arrayvec8ArrayVechKj7b_E", "<arrayvec::ArrayVec<u8, 123>>");
 }
 
+/* The slow names of one profile leave time for the names of the next. All names that stay mangled
+ * are counted. */
+static void test_next_group(void **state)
+{
+	uint64_t before = demangle__left();
+	char text[1024];
+
+	(void)state;
+	alarm(60);
+	endless_conversion(text);
+	demangle__begin();
+	for (int i = 0; i < 1000; i++)
+		assert_demangles(text, text);
+	assert_demangles("_Z3foov", "_Z3foov");
+	assert_int_equal(demangle__left() - before, 1001);
+	demangle__begin();
+	assert_demangles("_Z3foov", "foo");
+	assert_int_equal(demangle__left() - before, 1001);
+	alarm(0);
+}
+
 /* A thousand names that would take years take two seconds together. After that, no name is
  * demangled for a while. So this must be the last test. */
 static void test_many_endless(void **state)
@@ -297,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_endless_work),
 		cmocka_unit_test(test_like_endless),
+		cmocka_unit_test(test_next_group),
 		cmocka_unit_test(test_many_endless),
 	};
 
