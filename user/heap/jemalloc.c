@@ -156,13 +156,20 @@ static uint64_t entry_bytes(const struct layout *layout)
 	return is_deep(layout) ? 16 : 8;
 }
 
+/* May jemalloc have mapped the region? A mapping that happens to lie right behind a file's mapping
+ * is an IMAGE_BSS. */
+static bool may_be_mapped(const struct image_region *region)
+{
+	return region->kind == IMAGE_ANON || region->kind == IMAGE_BRK ||
+	       region->kind == IMAGE_BSS;
+}
+
 /* May `word` point to a node? A node is an array in memory that jemalloc mapped for itself. */
 static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
 {
 	const struct image_region *region = word % 64 || !word ? NULL : image__find(j->image, word);
 
-	return region && (region->kind == IMAGE_ANON || region->kind == IMAGE_BRK) &&
-	       region->end - word >= bytes;
+	return region && may_be_mapped(region) && region->end - word >= bytes;
 }
 
 /* Returns the address of the leaf for addr. from_root: the root's entry for addr. 0: there is no
@@ -221,7 +228,7 @@ static void take_samples(struct image *image, struct samples *samples)
 		uint64_t step = (pages / STEPS + 1) * HEAP_PAGE;
 		uint64_t page, end;
 
-		if (region->kind != IMAGE_ANON && region->kind != IMAGE_BRK)
+		if (!may_be_mapped(region))
 			continue;
 		for (uint64_t at = region->start; at < region->end; at += step)
 			if (image__run(image, at, region->end, &page, &end))
@@ -501,7 +508,7 @@ static int add_all(struct jemalloc *j)
 		const struct image_region *region = image__region(j->image, i);
 		uint64_t end;
 
-		if (region->kind != IMAGE_ANON && region->kind != IMAGE_BRK)
+		if (!may_be_mapped(region))
 			continue;
 		for (uint64_t at = region->start; at < region->end && !err; at = end) {
 			end = ((at >> j->layout->leaf_shift) + 1) << j->layout->leaf_shift;

@@ -11,10 +11,13 @@
 
 #define DEEP_LEAF (META + 0x100040) /* of a tree of three levels, where LEAF is its parent */
 
+#define FAKE_FILE "rw-p 00001000 08:01 78 /usr/lib/plugin.so"
+
 #define NO_SIZE 232 /* the number of the size class of a free extent */
 
 static uint64_t next_edata;
 static enum { V5_3, V5_2, V5_3_DEEP } version;
+static bool behind_files; /* jemalloc's mappings lie right behind those of files */
 
 struct model {
 	uint64_t addr, size, slab, state, szind, n_free, arena;
@@ -62,7 +65,11 @@ static void start(void)
 	next_edata = EDATA;
 	fake__add(&fake, LIB, 0x1000, FAKE_DATA);
 	fake__add(&fake, LIB + 0x1000, 0x210000, FAKE_ANON);
+	if (behind_files)
+		fake__add(&fake, META - 0x1000, 0x1000, FAKE_FILE);
 	fake__add(&fake, META, 0x400000, FAKE_ANON);
+	if (behind_files)
+		fake__add(&fake, HEAP - 0x1000, 0x1000, FAKE_FILE);
 	fake__add(&fake, HEAP, 0x40000, FAKE_ANON);
 	if (version == V5_3_DEEP) {
 		fake__put(&fake, ROOT + 8 * (HEAP >> 42 & 0x7fff), LEAF);
@@ -138,6 +145,18 @@ static void test_slabs_and_extents(void **state)
 	for (version = V5_3; version <= V5_3_DEEP; version++)
 		check_slabs_and_extents();
 	version = V5_3;
+}
+
+/* The kernel maps a file where there is room: often right below memory that jemalloc has mapped
+ * before. */
+static void test_behind_files(void **state)
+{
+	(void)state;
+	behind_files = true;
+	for (version = V5_3; version <= V5_3_DEEP; version++)
+		check_slabs_and_extents();
+	version = V5_3;
+	behind_files = false;
 }
 
 /* A reader for 5.3 would take a record of 5.2 with the size class 5 for the record of a free
@@ -639,6 +658,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slabs_and_extents),
+		cmocka_unit_test(test_behind_files),
 		cmocka_unit_test(test_old_slabs),
 		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_whole_extents),
