@@ -231,6 +231,23 @@ static void forget_file_of(struct binaries *binaries, struct binary *binary)
 	binary__free(binary);
 }
 
+/* Gives the binary a descriptor of another of its files, because the present descriptor may be of a
+ * file that is being closed, or that was written to. Searches for the other file among the n
+ * entries of `known`. False: there is no other file. */
+static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int fd = known[i].binary == binary ? fcntl(known[i].fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+		if (fd < 0)
+			continue;
+		close(binary->fd);
+		binary->fd = fd;
+		return true;
+	}
+	return false;
+}
+
 void binaries__reuse(struct binaries *binaries, bool (*forget)(void *ctx, size_t index), void *ctx)
 {
 	binaries->forget = forget;
@@ -313,6 +330,8 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 				.changed = st.st_ctim,
 				.binary = binary};
 	binary->n_files++;
+	if (old && old != binary)
+		change_descriptor(old, binaries->known, binaries->n_known);
 	if (old)
 		forget_file_of(binaries, old);
 	*ret = binary;
@@ -335,23 +354,6 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	if (!known->idle_ns)
 		known->idle_ns = now_ns;
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
-}
-
-/* Gives the binary a descriptor of another of its files, because the present descriptor may be of a
- * file that is being closed. Searches for the other file among the n entries of `known`. False:
- * there is no other file. */
-static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		int fd = known[i].binary == binary ? fcntl(known[i].fd, F_DUPFD_CLOEXEC, 0) : -1;
-
-		if (fd < 0)
-			continue;
-		close(binary->fd);
-		binary->fd = fd;
-		return true;
-	}
-	return false;
 }
 
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,

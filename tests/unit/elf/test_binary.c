@@ -260,6 +260,32 @@ static void test_written_to(void **state)
 	binaries__free(binaries);
 }
 
+/* Of two copies, the one whose descriptor their binary has is overwritten in place. From then on
+ * the binary has a descriptor of the other copy. */
+static void test_copy_written_to(void **state)
+{
+	struct file_id id_a, id_b, again;
+	struct binaries *binaries;
+	struct binary *old;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	make_library("c.so", "-Wl,--build-id=0xcccccccc -Wl,-z,noseparate-code");
+	run("cp a.so b.so");
+	old = add(binaries, "a.so", &id_a);
+	assert_ptr_equal(add(binaries, "b.so", &id_b), old);
+	assert_int_equal(fstat(old->fd, &st), 0);
+	assert_int_equal(st.st_ino, id_a.inode);
+	run("sleep 0.02; cat c.so >a.so");
+	assert_ptr_not_equal(add(binaries, "a.so", &again), old);
+	assert_ptr_equal(binaries__find(binaries, &id_b), old);
+	assert_int_equal(fstat(old->fd, &st), 0);
+	assert_int_equal(st.st_ino, id_b.inode);
+	binaries__free(binaries);
+}
+
 static struct file_id gone[4];
 static size_t n_gone;
 
@@ -481,6 +507,7 @@ int main(void)
 		cmocka_unit_test(test_many_liars),
 		cmocka_unit_test(test_copy_of_another_owner),
 		cmocka_unit_test(test_written_to),
+		cmocka_unit_test(test_copy_written_to),
 		cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_unused_are_let_go),
 		cmocka_unit_test(test_indexes_are_reused),
