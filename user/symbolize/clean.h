@@ -4,6 +4,7 @@
 #ifndef MEMTRACE_SYMBOLIZE_CLEAN_H
 #define MEMTRACE_SYMBOLIZE_CLEAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -30,6 +31,12 @@ static inline size_t printable_sequence(const unsigned char *s)
 	if ((s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f))
 		return 0;
 	return len;
+}
+
+/* Does the text begin in the middle of a UTF-8 sequence, or is it no UTF-8? */
+static inline bool begins_within_sequence(const char *text)
+{
+	return ((unsigned char)*text & 0xc0) == 0x80;
 }
 
 /* Replaces control characters and invalid UTF-8 by '?', byte by byte. */

@@ -78,7 +78,7 @@ static int check_ranges(const struct symtab *tab)
 
 		if (range->start < at || range->end <= range->start ||
 		    range->function > range->start || range->name >= tab->names_bytes ||
-		    !tab->names[range->name])
+		    !tab->names[range->name] || begins_within_sequence(tab->names + range->name))
 			return -ECHILD;
 		at = range->end;
 	}

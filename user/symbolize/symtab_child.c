@@ -291,7 +291,9 @@ static int add_symbol(const struct content *content, struct raws *raws, const st
 	if (sym->st_shndx != SHN_XINDEX)
 		index = sym->st_shndx < SHN_LORESERVE ? sym->st_shndx : SHN_UNDEF;
 	limit = symbol_limit(content, table->elf, index, vaddr);
-	if (!len || limit <= vaddr)
+	/* A name may be the tail of another one, which is made printable as a whole. So a name that
+	 * begins within a character would stay as it is. */
+	if (!len || limit <= vaddr || begins_within_sequence(name))
 		return 0;
 
 	if (VECTOR_RESERVE(raws->items, raws->room, raws->n + 1))

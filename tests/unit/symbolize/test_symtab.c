@@ -340,6 +340,57 @@ static void test_versions(void **state)
 	symtab__free(tab);
 }
 
+/* One name is the tail of another, and begins in the middle of a character: its first byte is a
+ * control character in terminals with 8 bits. */
+static void test_name_within_a_character(void **state)
+{
+	static const char source[] = "start:\n"
+				     ".skip 16\n"
+				     ".type whole, @function\n"
+				     ".size whole, 16\n"
+				     "whole: .skip 16\n"
+				     ".type tail, @function\n"
+				     ".size tail, 16\n"
+				     "tail: .skip 16\n"
+				     ".section .note.GNU-stack, \"\"\n";
+	Elf64_Word name_of_whole = 0;
+	uint64_t vaddr;
+	size_t len;
+	char *data;
+
+	(void)state;
+	assert_true(fixture_write("t.s", source, strlen(source)));
+	assert_true(
+		fixture_run("gcc -c -o t.o t.s && "
+			    "objcopy --redefine-sym whole=\"$(printf 'a\\305\\233[2Jb')\" t.o && "
+			    "gcc -nostdlib -shared -o t.so t.o"));
+	vaddr = nm("t.so", "tail");
+	data = read_fixture("t.so", &len);
+	for (int round = 0; round < 2; round++) {
+		const Elf64_Ehdr *header = (Elf64_Ehdr *)data;
+		const Elf64_Shdr *sections = (Elf64_Shdr *)(data + header->e_shoff);
+
+		for (size_t i = 1; i < header->e_shnum; i++) {
+			Elf64_Sym *symbols = (Elf64_Sym *)(data + sections[i].sh_offset);
+			const char *names = data + sections[sections[i].sh_link].sh_offset;
+
+			if (sections[i].sh_type != SHT_SYMTAB)
+				continue;
+			for (size_t k = 0; k < sections[i].sh_size / sizeof(*symbols); k++) {
+				if (!strncmp(names + symbols[k].st_name, "a\305", 2))
+					name_of_whole = symbols[k].st_name;
+				if (round && symbols[k].st_value == vaddr)
+					symbols[k].st_name = name_of_whole + 2;
+			}
+		}
+	}
+	assert_true(name_of_whole);
+	assert_true(fixture_write("t.so", data, len));
+	free(data);
+	assert_found_in("t.so", vaddr - 16, "a\305\233[2Jb");
+	assert_found_in("t.so", vaddr, NULL);
+}
+
 /* --- kinds of files --- */
 
 static const char program_source[] = "#include <stdlib.h>\n"
@@ -884,6 +935,7 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_section_index_elsewhere),
 		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_name_within_a_character),
 		cmocka_unit_test(test_stripped),
 		cmocka_unit_test(test_debuglink),
 		cmocka_unit_test(test_debuglink_by_crc),
