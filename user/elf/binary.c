@@ -19,6 +19,9 @@
 /* limit of the bytes that are compared in all. A comparison is longest if two files differ only in
  * their last byte */
 #define MAX_COMPARED (1ULL << 32)
+/* So many bytes more may be compared for each second that passes: the agent runs for months, and
+ * new containers bring new copies. */
+#define COMPARED_PER_S (1ULL << 20)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
  * the file's inode to another file. */
@@ -45,9 +48,11 @@ struct binaries {
 	size_t n_freed, freed_room;
 	bool (*forget)(void *ctx, size_t index); /* set by binaries__reuse() */
 	void *forget_ctx;
-	uint64_t compared; /* bytes compared so far, of files with the same build-id */
-	int fds_end;	   /* binaries use only descriptors below this number; the others are left
-			    * for other uses */
+	/* bytes compared so far, of files with the same build-id; less what was added to the limit
+	 * up to evicted_ns */
+	uint64_t compared;
+	uint64_t evicted_ns; /* time of the last binaries__evict(); 0: none */
+	int fds_end;	     /* descriptors from this number on are left for other uses */
 };
 
 static void binary__free(struct binary *binary)
@@ -356,11 +361,23 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
+/* Lets files be compared that came too late for the limit, if time has passed since then. */
+static void forget_compared(struct binaries *binaries, uint64_t now_ns)
+{
+	uint64_t passed_ns = binaries->evicted_ns ? now_ns - binaries->evicted_ns : 0;
+	double bytes = (double)passed_ns / 1e9 * COMPARED_PER_S;
+
+	binaries->compared -=
+		bytes < (double)binaries->compared ? (uint64_t)bytes : binaries->compared;
+	binaries->evicted_ns = now_ns;
+}
+
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx)
 {
 	size_t n = 0, idle = 0, before = binaries->n_known;
 
+	forget_compared(binaries, now_ns);
 	for (size_t i = 0; i < before; i++) {
 		struct known *known = &binaries->known[i];
 

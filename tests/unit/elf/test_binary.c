@@ -199,7 +199,14 @@ static void add_liar(struct binaries *binaries, int i)
 	assert_int_equal(binaries__add(binaries, &id, fd, -1, "/liar", &binary), 0);
 }
 
-/* Each file is compared with all earlier ones, and this work must have a limit. */
+static void ignore(void *ctx, const struct file_id *id)
+{
+	(void)ctx;
+	(void)id;
+}
+
+/* Each file is compared with all earlier ones, and this work must have a limit. The limit grows
+ * with time. */
 static void test_many_liars(void **state)
 {
 	struct binaries *binaries;
@@ -209,7 +216,7 @@ static void test_many_liars(void **state)
 	(void)state;
 	assert_int_equal(binaries__new(&binaries), 0);
 	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
-	run("cp a.so copy.so; cp a.so late.so");
+	run("cp a.so copy.so; cp a.so late.so; cp a.so later.so");
 	a = add(binaries, "a.so", &id);
 	for (int i = 0; i < 3; i++)
 		add_liar(binaries, i);
@@ -217,6 +224,10 @@ static void test_many_liars(void **state)
 	for (int i = 3; i < 30; i++)
 		add_liar(binaries, i);
 	assert_ptr_not_equal(add(binaries, "late.so", &id), a);
+	binaries__evict(binaries, 1, UINT64_MAX, ignore, NULL);
+	assert_ptr_not_equal(add(binaries, "late.so", &id), a);
+	binaries__evict(binaries, 1000000001, UINT64_MAX, ignore, NULL);
+	assert_ptr_equal(add(binaries, "later.so", &id), a);
 	binaries__free(binaries);
 }
 
