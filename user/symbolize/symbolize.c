@@ -42,7 +42,9 @@ struct names {
 	struct symtab *symtab; /* NULL: the table is not in memory */
 	/* why reading the symbols failed; UNRESOLVED_NAMED: it did not */
 	enum unresolved_reason reason;
-	bool passes;   /* the failure may be temporary: try again next time */
+	bool passes; /* the failure may be temporary: try again */
+	/* CLOCK_MONOTONIC: when to try again, if reading took too long; 0: next time */
+	uint64_t due_ns;
 	uint64_t used; /* last use, by the symbolizer's clock */
 	struct lines lines;
 	uint64_t lines_due_ns; /* CLOCK_MONOTONIC: until then, DWARF is not read again */
@@ -86,6 +88,12 @@ static double left_in(struct budget *budget)
 	return budget->left_s;
 }
 
+/* Subtracts the time since start_ns. */
+static void spend(struct budget *budget, uint64_t start_ns)
+{
+	budget->left_s = fmax(0, budget->left_s - seconds_since(start_ns));
+}
+
 int symbolizer__new(const struct symbolize_options *options, const struct binaries *binaries,
 		    struct symbolizer **ret_symbolizer)
 {
@@ -99,7 +107,8 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
 	symbolizer->for_lines =
 		make_budget(options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S, share);
-	symbolizer->for_failing = make_budget(FAILING_S, share);
+	symbolizer->for_failing =
+		make_budget(options->failing_s > 0 ? options->failing_s : FAILING_S, share);
 	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
@@ -164,20 +173,38 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
 }
 
+/* Returns until when a file has to wait that was read from start_ns on, and took too long: so long
+ * that the file takes no more than its share of the time. */
+static uint64_t due_after(const struct budget *budget, uint64_t start_ns)
+{
+	return start_ns + (uint64_t)(seconds_since(start_ns) * (1 + 1 / budget->share) * 1e9);
+}
+
 /* All files that fail share one time budget. When it is used up, each further file gets only
  * HASTE_S. Sound files do not use the budget, because they may be read again and again. */
-static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
-			struct symtab **ret_symtab)
+static int read_symbols(struct symbolizer *symbolizer, struct binary *binary, struct names *names)
 {
-	double left_s = left_in(&symbolizer->for_failing);
-	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, left_s));
+	struct budget *budget = &symbolizer->for_failing;
+	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, left_in(budget)));
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	int err = symtab__open(binary->fd, &binary->debug_fd, SYMTAB_FUNCTIONS, patience_s,
-			       who_waits(symbolizer), ret_symtab);
+			       who_waits(symbolizer), &names->symtab);
 
 	if (err)
-		symbolizer->for_failing.left_s -= seconds_since(start_ns);
+		spend(budget, start_ns);
+	/* A lack of processes or descriptors says nothing about the file. Nor does a lack of time:
+	 * the machine may have been busy. */
+	names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE || err == -ETIMEDOUT;
+	names->due_ns = err == -ETIMEDOUT ? due_after(budget, start_ns) : 0;
 	return err;
+}
+
+static bool may_try_again(struct symbolizer *symbolizer, const struct names *names)
+{
+	if (!names->due_ns)
+		return names->passes;
+	return clock__now_ns(CLOCK_MONOTONIC) >= names->due_ns &&
+	       left_in(&symbolizer->for_failing) >= HASTE_S;
 }
 
 /* Reads the binary's symbols if they are not in memory. Returns 0, or -ENOMEM. After 0, `reason` in
@@ -188,16 +215,16 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 	int err;
 
 	names->used = ++symbolizer->clock;
-	if (names->symtab || (names->reason != UNRESOLVED_NAMED && !names->passes))
+	if (names->symtab)
+		return 0;
+	if (names->reason != UNRESOLVED_NAMED && !may_try_again(symbolizer, names))
 		return 0;
 	names->reason = UNRESOLVED_NAMED;
-	err = binary->image ? read_symbols(symbolizer, binary, &names->symtab) : -ENOEXEC;
+	err = binary->image ? read_symbols(symbolizer, binary, names) : -ENOEXEC;
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
 		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
-		/* if processes or descriptors run out, this says nothing about the file */
-		names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 		return 0;
 	}
 	symbolizer->bytes += symtab__bytes(names->symtab);
@@ -404,7 +431,7 @@ static int read_lines(struct symbolizer *symbolizer, struct names *names, int fd
 		      const uint64_t *vaddrs, size_t n, struct dwarf_frames *found)
 {
 	struct budget *budget = &symbolizer->for_lines;
-	double left_s = left_in(budget), took_s;
+	double left_s = left_in(budget);
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	int err;
 
@@ -412,10 +439,9 @@ static int read_lines(struct symbolizer *symbolizer, struct names *names, int fd
 		return -EBUSY;
 	err = dwarf__resolve(fd, vaddrs, n, fmin(DWARF_PATIENCE_S, left_s), who_waits(symbolizer),
 			     found);
-	took_s = seconds_since(start_ns);
-	budget->left_s -= took_s;
-	if (err && took_s >= SLOW_LINES_S)
-		names->lines_due_ns = start_ns + (uint64_t)(took_s * (1 + 1 / budget->share) * 1e9);
+	spend(budget, start_ns);
+	if (err && seconds_since(start_ns) >= SLOW_LINES_S)
+		names->lines_due_ns = due_after(budget, start_ns);
 	return err;
 }
 

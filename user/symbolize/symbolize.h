@@ -23,6 +23,9 @@ struct symbolize_options {
 	/* seconds for reading inlined functions, files and lines of all ELF files together, at
 	 * once; 0: LINES_DEFAULT_S */
 	double lines_s;
+	/* seconds for reading symbols of ELF files, as far as it fails, at once; then each further
+	 * file gets 1 s; 0: 120 */
+	double failing_s;
 	/* In the long run, this share of the time may be used for reading them, and the same share
 	 * for files whose symbols cannot be read; 0: SYMBOLIZE_SHARE. */
 	double share;

@@ -548,6 +548,38 @@ static void test_unread(void **state)
 	free_namer(&namer);
 }
 
+static enum unresolved_reason reason_of_function(struct namer *namer)
+{
+	uint64_t addr = (uintptr_t)known_function + 1;
+	struct profile *profile = make_profile(getpid(), &addr, 1);
+	enum unresolved_reason reason;
+
+	assert_int_equal(symbolizer__symbolize(namer->symbolizer, profile, NULL, NULL), 0);
+	reason = at(profile, addr)->reason;
+	profile__free(profile);
+	return reason;
+}
+
+/* If the symbol reader takes too long, perhaps because the machine is busy, the file is tried again
+ * after a while. */
+static void test_unread_in_time(void **state)
+{
+	const struct symbolize_options quick = {.failing_s = 1, .share = 1, .no_lines = true};
+	struct namer namer = new_namer(&quick);
+
+	(void)state;
+	hold_all(&namer, getpid());
+	alarm(60);
+	symtab__test_hooks.in_child = never_end;
+	assert_int_equal(reason_of_function(&namer), UNRESOLVED_UNREAD); /* takes 1 s */
+	symtab__test_hooks.in_child = NULL;
+	assert_int_equal(reason_of_function(&namer), UNRESOLVED_UNREAD);
+	while (reason_of_function(&namer) != UNRESOLVED_NAMED)
+		usleep(100000);
+	alarm(0);
+	free_namer(&namer);
+}
+
 /* If there is no descriptor left to start the reader, the file is tried again later. */
 static void test_unread_for_now(void **state)
 {
@@ -688,16 +720,15 @@ static void test_jit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_process),    cmocka_unit_test(test_not_held),
-		cmocka_unit_test(test_held_survives),  cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_hostile_paths),  cmocka_unit_test(test_hostile_symbols),
-		cmocka_unit_test(test_eviction),       cmocka_unit_test(test_index_of_another),
-		cmocka_unit_test(test_raw_names),      cmocka_unit_test(test_jit),
-		cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_time_comes_back),
-		cmocka_unit_test(test_slow_file_waits),       cmocka_unit_test(test_asked_once),
-		cmocka_unit_test(test_interpreted),    cmocka_unit_test(test_unread),
-		cmocka_unit_test(test_unread_for_now),
+		cmocka_unit_test(test_own_process),	cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_held_survives),	cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths),	cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_eviction),	cmocka_unit_test(test_index_of_another),
+		cmocka_unit_test(test_raw_names),	cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_patience),	cmocka_unit_test(test_time_comes_back),
+		cmocka_unit_test(test_slow_file_waits), cmocka_unit_test(test_asked_once),
+		cmocka_unit_test(test_interpreted),	cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_unread_in_time),	cmocka_unit_test(test_unread_for_now),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
