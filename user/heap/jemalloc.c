@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/vector.h"
@@ -160,8 +161,7 @@ static uint64_t entry_bytes(const struct layout *layout)
  * is an IMAGE_BSS. */
 static bool may_be_mapped(const struct image_region *region)
 {
-	return region->kind == IMAGE_ANON || region->kind == IMAGE_BRK ||
-	       region->kind == IMAGE_BSS;
+	return region->kind == IMAGE_ANON || region->kind == IMAGE_BRK || region->kind == IMAGE_BSS;
 }
 
 /* May `word` point to a node? A node is an array in memory that jemalloc mapped for itself. */
@@ -322,6 +322,14 @@ static size_t judge(struct jemalloc *j, const struct samples *samples)
 	return n;
 }
 
+/* Does the data at addr belong to jemalloc's own library? Its data are searched first. Memory of
+ * the heap that lies right behind a file's data is taken for data, too, and has so many pointers
+ * that no tries would be left. */
+static bool is_of_jemalloc(const struct jemalloc *j, uint64_t addr)
+{
+	return strstr(image__find(j->image, addr)->entry->path, "jemalloc");
+}
+
 /* Finds the root and the layout. The layout with which the most sample pages are found is the right
  * one: another layout may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
@@ -336,9 +344,11 @@ static bool find_tree(struct jemalloc *j, const struct samples *samples)
 		j->layout = &layouts[k];
 		j->root = 0;
 		j->tries = 0;
-		for (size_t i = 0; !j->root && image__data(j->image, &i, &from, &to);)
-			if (to - from >= root_bytes(j->layout))
-				find_root(j, samples, from, to);
+		for (int others = 0; others < 2; others++)
+			for (size_t i = 0; !j->root && image__data(j->image, &i, &from, &to);)
+				if (to - from >= root_bytes(j->layout) &&
+				    is_of_jemalloc(j, from) == !others)
+					find_root(j, samples, from, to);
 		n = judge(j, samples);
 		if (n > most) {
 			most = n;

@@ -11,7 +11,9 @@
 
 #define DEEP_LEAF (META + 0x100040) /* of a tree of three levels, where LEAF is its parent */
 
-#define FAKE_FILE "rw-p 00001000 08:01 78 /usr/lib/plugin.so"
+#define PLUGIN	      0x7f0f00000000ULL /* a library with memory of the heap right behind it */
+#define FAKE_FILE     "rw-p 00001000 08:01 78 /usr/lib/plugin.so"
+#define FAKE_JEMALLOC "rw-p 00001000 08:01 79 /usr/lib/libjemalloc.so.2"
 
 #define NO_SIZE 232 /* the number of the size class of a free extent */
 
@@ -63,7 +65,13 @@ static void start(void)
 {
 	found = (struct heap_found){};
 	next_edata = EDATA;
-	fake__add(&fake, LIB, 0x1000, FAKE_DATA);
+	if (behind_files) {
+		fake__add(&fake, PLUGIN, 0x1000, FAKE_FILE);
+		fake__add(&fake, PLUGIN + 0x1000, 0x300000, FAKE_ANON);
+		for (uint64_t i = 0; i < 0x50000; i++)
+			fake__put(&fake, PLUGIN + 0x1000 + 8 * i, META + 0x1000);
+	}
+	fake__add(&fake, LIB, 0x1000, behind_files ? FAKE_JEMALLOC : FAKE_DATA);
 	fake__add(&fake, LIB + 0x1000, 0x210000, FAKE_ANON);
 	if (behind_files)
 		fake__add(&fake, META - 0x1000, 0x1000, FAKE_FILE);
@@ -148,7 +156,7 @@ static void test_slabs_and_extents(void **state)
 }
 
 /* The kernel maps a file where there is room: often right below memory that jemalloc has mapped
- * before. */
+ * before. Words of that memory are not tried before those of jemalloc's own data. */
 static void test_behind_files(void **state)
 {
 	(void)state;
