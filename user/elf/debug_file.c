@@ -11,13 +11,18 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/in_root.h"
 #include "base/io.h"
 #include "elf/headers.h"
 
 #define DEBUG_ROOT    "/usr/lib/debug"
 #define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
-#define MAX_CRC_BYTES (1ull << 30) /* limit for all checksums together */
+#define MAX_CRC_BYTES (1ull << 30) /* limit for all checksums of one search together */
+/* The same limit for all searches, and how much it grows per second. A hostile user may run as many
+ * programs as he likes, each with a huge debug file. Meanwhile memtrace does nothing else. */
+#define ALL_CRC_BYTES	(4ull << 30)
+#define CRC_BYTES_PER_S (1ull << 20)
 
 /* The debug file to search for. */
 struct search {
@@ -85,13 +90,31 @@ static bool has_build_id(const struct elf_headers *headers, const struct elf_bui
 	return its.len == id->len && memcmp(its.bytes, id->bytes, id->len) == 0;
 }
 
+/* May so many bytes be read for a checksum now? */
+static bool may_sum(uint64_t bytes)
+{
+	static double left = ALL_CRC_BYTES;
+	static uint64_t last_ns;
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
+
+	if (last_ns)
+		left += (double)(now_ns - last_ns) / 1e9 * CRC_BYTES_PER_S;
+	last_ns = now_ns;
+	if (left > ALL_CRC_BYTES)
+		left = ALL_CRC_BYTES;
+	if ((double)bytes > left)
+		return false;
+	left -= (double)bytes;
+	return true;
+}
+
 static bool has_crc(struct search *search, int fd, const struct stat *st)
 {
 	uint64_t size = (uint64_t)st->st_size, off = 0;
 	unsigned char buf[65536];
 	uLong sum = crc32(0, NULL, 0);
 
-	if (size > search->crc_bytes_left)
+	if (size > search->crc_bytes_left || !may_sum(size))
 		return false;
 	search->crc_bytes_left -= size;
 	while (off < size) { /* reads only st_size bytes, because the file may grow meanwhile */

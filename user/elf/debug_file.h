@@ -15,9 +15,10 @@
  *                                             it: on most systems /lib is a link to /usr/lib
  *
  * If the ELF file has a build-id, the debug file must have the same one. Otherwise the debug file's
- * CRC32 must be the one in .gnu_debuglink (at most 1 GiB is read to check). The debug file is an
- * ELF file of the same kind; everything else in it may be hostile. It is never fd's own file. The
- * network is not used.
+ * CRC32 must be the one in .gnu_debuglink. To check this, at most 1 GiB is read in one call, and at
+ * most 4 GiB in all calls together. The latter limit grows by 1 MiB per second. The debug file is
+ * an ELF file of the same kind; everything else in it may be hostile. It is never fd's own file.
+ * The network is not used.
  *
  * Returns a descriptor (read-only, close-on-exec), or negative errno: -ENOENT if none is found;
  * -ENOEXEC if fd is no sound x86-64 program or library; -EINVAL if path is not absolute; -EMFILE,

@@ -526,6 +526,22 @@ static void test_large_files(void **state)
 	assert_found("usr/bin/big");
 }
 
+/* Many programs with large debug files may take only so much time together. This must be the last
+ * test. */
+static void test_many_large_files(void **state)
+{
+	int n = 0, err;
+
+	(void)state;
+	large_file(900 << 20);
+	while (n < 5 && look("root", "root/usr/bin/prog", "/usr/bin/prog", &err))
+		n++;
+	assert_in_range(n, 1, 4);
+	/* there is still room for a small one */
+	large_file(1 << 20);
+	assert_found("usr/bin/big");
+}
+
 /* --- hostile and odd programs --- */
 
 static void test_without_sections(void **state)
@@ -747,14 +763,23 @@ static void test_no_descriptor_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),	      cmocka_unit_test(test_places),
-		cmocka_unit_test(test_places_by_crc), cmocka_unit_test(test_others),
-		cmocka_unit_test(test_merged_usr),    cmocka_unit_test(test_links_stay_inside),
-		cmocka_unit_test(test_magic_links),   cmocka_unit_test(test_no_files),
-		cmocka_unit_test(test_itself),	      cmocka_unit_test(test_hostile_links),
-		cmocka_unit_test(test_large_files),   cmocka_unit_test(test_without_sections),
-		cmocka_unit_test(test_errors),	      cmocka_unit_test(test_huge_claims),
-		cmocka_unit_test(test_mutated),	      cmocka_unit_test(test_no_descriptor_is_left),
+		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test(test_places_by_crc),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_merged_usr),
+		cmocka_unit_test(test_links_stay_inside),
+		cmocka_unit_test(test_magic_links),
+		cmocka_unit_test(test_no_files),
+		cmocka_unit_test(test_itself),
+		cmocka_unit_test(test_hostile_links),
+		cmocka_unit_test(test_large_files),
+		cmocka_unit_test(test_without_sections),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_huge_claims),
+		cmocka_unit_test(test_mutated),
+		cmocka_unit_test(test_no_descriptor_is_left),
+		cmocka_unit_test(test_many_large_files),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
