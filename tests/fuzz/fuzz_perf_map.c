@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	text = fuzz_copy(data, size);
 	copy = fuzz_string(data, size);
-	require(!perf_map__parse(text, size, &map, &skipped));
+	require(!perf_map__parse(text, size, NULL, &map, &skipped));
 	for (size_t i = 0; i < size; i++)
 		lines += data[i] == '\n' || i + 1 == size;
 	require(skipped <= lines);

@@ -439,18 +439,37 @@ static int add_unresolved(struct profile *p)
 	return rc;
 }
 
+/* Reads what the target's perf map says of the profile's addresses. 0 or -ENOMEM. */
+static int read_perf_map(const struct build *b, const struct profile *p, struct perf_map **ret,
+			 uint64_t *ret_skipped)
+{
+	_cleanup_free_ uint64_t *addrs = NULL;
+	_cleanup_close_ int fd = -1;
+	size_t skipped;
+
+	if (b->target->perf_map.root_fd >= 0)
+		fd = process__open_perf_map(&b->target->perf_map);
+	if (fd < 0)
+		return 0;
+	addrs = calloc(p->n_locations + 1, sizeof(*addrs));
+	if (!addrs)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->n_locations; i++)
+		addrs[i] = p->locations[i].addr - 1;
+	if (!perf_map__read(fd, &(struct perf_map_wanted){addrs, p->n_locations}, ret, &skipped))
+		*ret_skipped = skipped;
+	capture__beat(b->capture);
+	return 0;
+}
+
 static int symbolize(const struct build *b, struct profile *p)
 {
 	_cleanup_(cleanup_perf_map) struct perf_map *jit = NULL;
 	struct frame_namer namer;
-	_cleanup_close_ int fd = -1;
 	uint64_t skipped = 0;
-	size_t n;
 
-	if (b->target->perf_map.root_fd >= 0)
-		fd = process__open_perf_map(&b->target->perf_map);
-	if (fd >= 0 && !perf_map__read(fd, &jit, &n))
-		skipped = n;
+	if (read_perf_map(b, p, &jit, &skipped))
+		return -ENOMEM;
 	if (profile__add_lost(p, "perf_map_skipped", skipped))
 		return -ENOMEM;
 	if (b->target->python && !b->target->ended) {

@@ -135,6 +135,49 @@ static size_t parse_lines(const char *text, size_t len, struct entry *entries, s
 	return n;
 }
 
+/* --- which lines are needed --- */
+
+/* Returns the first address from number i on that no line has yet. */
+static size_t first_open(size_t *next, size_t i)
+{
+	while (next[i] != i) {
+		next[i] = next[next[i]];
+		i = next[i];
+	}
+	return i;
+}
+
+/* Keeps only the entries that are the last one for some wanted address. Returns their number;
+ * -ENOMEM. In this way a file of a million lines takes little more time than to read it, because a
+ * profile has some thousand addresses. */
+static ssize_t keep_wanted(struct entry *entries, size_t n_entries,
+			   const struct perf_map_wanted *wanted)
+{
+	_cleanup_free_ size_t *next = calloc(wanted->n + 1, sizeof(*next));
+	size_t n = 0;
+
+	if (!next)
+		return -ENOMEM;
+	for (size_t i = 0; i <= wanted->n; i++)
+		next[i] = i;
+	for (size_t k = n_entries; k-- > 0;) {
+		const struct entry *e = &entries[k];
+		size_t i = SEARCH_FIRST(m, wanted->n, wanted->addrs[m] >= e->start);
+		bool needed = false;
+
+		while ((i = first_open(next, i)) < wanted->n && wanted->addrs[i] < e->end) {
+			next[i] = i + 1;
+			needed = true;
+		}
+		if (!needed)
+			entries[k].source = NULL;
+	}
+	for (size_t k = 0; k < n_entries; k++)
+		if (entries[k].source)
+			entries[n++] = entries[k];
+	return (ssize_t)n;
+}
+
 /* --- painting --- */
 
 static int by_addr(const void *a, const void *b)
@@ -256,7 +299,8 @@ static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct
 	return 0;
 }
 
-int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped)
+int perf_map__parse(const char *text, size_t len, const struct perf_map_wanted *wanted,
+		    struct perf_map **ret_map, size_t *ret_skipped)
 {
 	_cleanup_(cleanup_perf_map) struct perf_map *map = calloc(1, sizeof(*map));
 	_cleanup_free_ struct entry *entries = NULL;
@@ -270,6 +314,13 @@ int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, siz
 	if (!map || !entries)
 		return -ENOMEM;
 	n_entries = parse_lines(text, len, entries, n_entries, &skipped);
+	if (wanted) {
+		ssize_t kept = keep_wanted(entries, n_entries, wanted);
+
+		if (kept < 0)
+			return (int)kept;
+		n_entries = (size_t)kept;
+	}
 	edges = calloc(2 * n_entries + 1, sizeof(*edges));
 	if (!edges)
 		return -ENOMEM;
@@ -285,7 +336,8 @@ int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, siz
 	return 0;
 }
 
-int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
+int perf_map__read(int fd, const struct perf_map_wanted *wanted, struct perf_map **ret_map,
+		   size_t *ret_skipped)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len, skipped;
@@ -312,7 +364,7 @@ int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
 
 		len = newline ? (size_t)(newline - text) + 1 : 0;
 	}
-	err = perf_map__parse(text, len, ret_map, &skipped);
+	err = perf_map__parse(text, len, wanted, ret_map, &skipped);
 	if (!err && ret_skipped)
 		*ret_skipped = skipped + too_large;
 	return err;

@@ -16,7 +16,8 @@
 
 #include "fixture.h"
 
-static struct perf_map *parse(const char *text, size_t len, size_t *ret_skipped)
+static struct perf_map *parse_wanted(const char *text, size_t len,
+				     const struct perf_map_wanted *wanted, size_t *ret_skipped)
 {
 	struct perf_map *map = NULL;
 	char *copy = malloc(len + 1); /* of the exact size, so that ASan sees reads beyond it */
@@ -24,10 +25,15 @@ static struct perf_map *parse(const char *text, size_t len, size_t *ret_skipped)
 	assert_non_null(copy);
 	copy = realloc(copy, len ? len : 1);
 	memcpy(copy, text, len);
-	assert_int_equal(perf_map__parse(copy, len, &map, ret_skipped), 0);
+	assert_int_equal(perf_map__parse(copy, len, wanted, &map, ret_skipped), 0);
 	free(copy);
 	assert_non_null(map);
 	return map;
+}
+
+static struct perf_map *parse(const char *text, size_t len, size_t *ret_skipped)
+{
+	return parse_wanted(text, len, NULL, ret_skipped);
 }
 
 static void assert_name(const struct perf_map *map, uint64_t addr, const char *name, uint64_t start)
@@ -323,6 +329,28 @@ static size_t random_text(uint64_t *x, char *text, bool sane)
 	return len;
 }
 
+/* If only some addresses are wanted, they have the same names. */
+static void assert_same(const struct perf_map *map, const char *text, size_t len, size_t skipped,
+			uint64_t every)
+{
+	uint64_t addrs[420];
+	struct perf_map_wanted wanted = {.addrs = addrs};
+	struct perf_map *some;
+	size_t its_skipped;
+
+	for (uint64_t i = every - 1; i < 420; i += every)
+		addrs[wanted.n++] = i < 400 ? i : i - 420;
+	some = parse_wanted(text, len, &wanted, &its_skipped);
+	assert_int_equal(its_skipped, skipped);
+	for (size_t i = 0; i < wanted.n; i++) {
+		uint64_t start = 0;
+		const char *name = perf_map__find(map, addrs[i], &start);
+
+		assert_name(some, addrs[i], name, start);
+	}
+	perf_map__free(some);
+}
+
 static void test_random(void **state)
 {
 	uint64_t x = 0x9e3779b97f4a7c15ull, skipped_lines = 0, named = 0;
@@ -339,6 +367,7 @@ static void test_random(void **state)
 		size_t len = random_text(&x, text, round % 3 == 0), skipped = 42;
 		struct perf_map *map = parse(text, len, &skipped);
 
+		assert_same(map, text, len, skipped, 1 + (uint64_t)round % 50);
 		text[len] = '\0';
 		model_read(&model, &form, text);
 		assert_int_equal(skipped, model.skipped);
@@ -425,6 +454,39 @@ static void test_many(void **state)
 	many("scattered", scattered, wide, scattered(MANY - 1) + MANY / 2, MANY - 1);
 }
 
+/* Half a million lines, each of which holds most of many wanted addresses. */
+static void test_many_wanted(void **state)
+{
+	uint64_t *addrs = malloc(MANY * sizeof(*addrs));
+	struct perf_map_wanted wanted = {addrs, MANY};
+	char *text = malloc((size_t)MANY * 48), name[32];
+	struct perf_map *map;
+	size_t len = 0, skipped;
+
+	(void)state;
+	for (uint64_t i = 0; i < MANY; i++) {
+		addrs[i] = i + 1;
+		len += (size_t)sprintf(text + len, "%lx %lx n%lu\n", up(i), wide(i), i);
+	}
+	alarm(30);
+	map = parse_wanted(text, len, &wanted, &skipped);
+	alarm(0);
+	assert_int_equal(skipped, 0);
+	for (uint64_t i = 0; i < MANY; i += 1000) {
+		snprintf(name, sizeof(name), "n%lu", i);
+		assert_name(map, i + 1, name, i + 1);
+	}
+	perf_map__free(map);
+	/* the only line that a wanted address needs is kept */
+	wanted.n = 1;
+	map = parse_wanted(text, len, &wanted, &skipped);
+	assert_name(map, 1, "n0", 1);
+	assert_name(map, MANY + 10, NULL, 0);
+	perf_map__free(map);
+	free(text);
+	free(addrs);
+}
+
 static void test_too_many(void **state)
 {
 	size_t n = (2u << 20) + 10, skipped;
@@ -470,19 +532,19 @@ static void test_read(void **state)
 	(void)state;
 	assert_true(fixture_write("perf-1.map", "", 0));
 	fd = open_map("perf-1.map", O_RDWR);
-	assert_int_equal(perf_map__read(fd, &map, &skipped), 0);
+	assert_int_equal(perf_map__read(fd, NULL, &map, &skipped), 0);
 	assert_int_equal(skipped, 0);
 	perf_map__free(map);
 
 	append(fd, "10 10 f\n20 10 g");
-	assert_int_equal(perf_map__read(fd, &map, &skipped), 0);
+	assert_int_equal(perf_map__read(fd, NULL, &map, &skipped), 0);
 	assert_int_equal(skipped, 1);
 	assert_name(map, 0x10, "f", 0x10);
 	assert_name(map, 0x20, NULL, 0);
 	perf_map__free(map);
 
 	append(fd, "reat\n");
-	assert_int_equal(perf_map__read(fd, &map, NULL), 0);
+	assert_int_equal(perf_map__read(fd, NULL, &map, NULL), 0);
 	assert_name(map, 0x10, "f", 0x10);
 	assert_name(map, 0x20, "great", 0x20);
 	perf_map__free(map);
@@ -491,9 +553,9 @@ static void test_read(void **state)
 
 	map = NULL;
 	skipped = 42;
-	assert_int_equal(perf_map__read(-1, &map, &skipped), -EBADF);
+	assert_int_equal(perf_map__read(-1, NULL, &map, &skipped), -EBADF);
 	fd = open_map(".", O_RDONLY | O_DIRECTORY);
-	assert_int_equal(perf_map__read(fd, &map, &skipped), -EISDIR);
+	assert_int_equal(perf_map__read(fd, NULL, &map, &skipped), -EISDIR);
 	close(fd);
 	assert_null(map);
 	assert_int_equal(skipped, 42);
@@ -526,7 +588,7 @@ static void test_large_file(void **state)
 		append(fd, "1000 10 first\n2000 10 ");
 		assert_int_equal(pwrite(fd, late, sizeof(late) - 1, cases[i].newline),
 				 sizeof(late) - 1);
-		assert_int_equal(perf_map__read(fd, &map, &skipped), 0);
+		assert_int_equal(perf_map__read(fd, NULL, &map, &skipped), 0);
 		assert_int_equal(skipped, cases[i].skipped);
 		assert_name(map, 0x1000, "first", 0x1000);
 		name = perf_map__find(map, 0x2000, NULL);
@@ -545,8 +607,9 @@ int main(void)
 		cmocka_unit_test(test_real_lines),    cmocka_unit_test(test_later_lines_win),
 		cmocka_unit_test(test_no_entries),    cmocka_unit_test(test_half_written),
 		cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_random),
-		cmocka_unit_test(test_many),	      cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_read),	      cmocka_unit_test(test_large_file),
+		cmocka_unit_test(test_many),	      cmocka_unit_test(test_many_wanted),
+		cmocka_unit_test(test_too_many),      cmocka_unit_test(test_read),
+		cmocka_unit_test(test_large_file),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

@@ -706,7 +706,7 @@ static void test_jit(void **state)
 	snprintf(text, sizeof(text),
 		 "%lx 40 LazyCompile:*hot /app.js:3\n%lx 10 liar\n2000 10 gone\n",
 		 (unsigned long)(uintptr_t)code, (unsigned long)(uintptr_t)known_function);
-	assert_int_equal(perf_map__parse(text, strlen(text), &jit, &skipped), 0);
+	assert_int_equal(perf_map__parse(text, strlen(text), NULL, &jit, &skipped), 0);
 	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, jit, NULL), 0);
 	assert_location(profile, addrs[0], "LazyCompile:*hot /app.js:3", UNRESOLVED_NAMED);
 	assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
