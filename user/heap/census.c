@@ -253,11 +253,29 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 	return err;
 }
 
+/* Returns how many resident bytes of IMAGE_BRK and IMAGE_ANON are in spans. Memory that an
+ * allocator has mapped right behind a file is an IMAGE_BSS. */
+static uint64_t known_anon(const struct scan_view *view, const struct census *census)
+{
+	uint64_t known = 0;
+
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		known += census->pages[i].pages;
+	for (size_t i = 0; i < blocks__n_spans(view->blocks); i++) {
+		const struct span *span = blocks__span(view->blocks, i);
+		const struct image_region *region = image__find(view->image, span->start);
+
+		if (region && region->kind == IMAGE_BSS)
+			known -= resident_bytes(view->image, span->start, span->end);
+	}
+	return known;
+}
+
 int census__count(const struct scan_view *view, const struct census_options *options,
 		  struct census *ret)
 {
 	const struct heap_found *found = view->found;
-	uint64_t known = 0;
+	uint64_t known;
 	int err;
 
 	*ret = (struct census){};
@@ -272,8 +290,7 @@ int census__count(const struct scan_view *view, const struct census_options *opt
 	}
 	count_arenas(found, ret);
 	memcpy(ret->quality, found->quality, sizeof(ret->quality));
-	for (int i = 0; i < HEAP_ALLOCATORS; i++)
-		known += ret->pages[i].pages;
+	known = known_anon(view, ret);
 	ret->unknown_anon = ret->memory[IMAGE_BRK].resident + ret->memory[IMAGE_ANON].resident;
 	ret->unknown_anon -= known < ret->unknown_anon ? known : ret->unknown_anon;
 	ret->stopped = image__stopped(view->image);

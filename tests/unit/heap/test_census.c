@@ -10,6 +10,37 @@
 
 static struct fake fake;
 
+/* Memory of an allocator right behind a file's data counts as the file's. So it is not subtracted
+ * from other anonymous memory. */
+static void test_span_behind_a_file(void **state)
+{
+	const struct span model = {.kind = SPAN_FREE,
+				   .allocator = HEAP_JEMALLOC,
+				   .start = BASE + 0x101000,
+				   .end = BASE + 0x105000};
+	struct scan_view view = {};
+	struct heap_found found = {};
+	struct census census;
+	struct span *span;
+	size_t dropped[HEAP_ALLOCATORS];
+
+	(void)state;
+	fake__add(&fake, BASE, 2 * PAGE, FAKE_ANON);
+	fake__add(&fake, BASE + 0x100000, PAGE, FAKE_DATA);
+	fake__add(&fake, BASE + 0x101000, 4 * PAGE, FAKE_ANON);
+	view.image = fake__image(&fake);
+	view.found = &found;
+	assert_int_equal(blocks__new(&view.blocks), 0);
+	assert_int_equal(blocks__add(view.blocks, &model, &span), 0);
+	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
+	assert_int_equal(census__count(&view, &(struct census_options){}, &census), 0);
+	assert_int_equal(census.pages[HEAP_JEMALLOC].pages, 4 * PAGE);
+	assert_int_equal(census.unknown_anon, 2 * PAGE);
+	census__clear(&census);
+	blocks__free(view.blocks);
+	fake__free(&fake, view.image);
+}
+
 /* Eight pages, the last of which is not resident. A small block is alone on page 0. A block covers
  * pages 1 and 2 and half of 3. Free memory follows up to page 7. */
 static void test_pages(void **state)
@@ -206,11 +237,9 @@ static void test_unread(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_slack),
-		cmocka_unit_test(test_slack_that_cannot_be),
-		cmocka_unit_test(test_shared_page),
-		cmocka_unit_test(test_doubt),
+		cmocka_unit_test(test_pages),	    cmocka_unit_test(test_span_behind_a_file),
+		cmocka_unit_test(test_slack),	    cmocka_unit_test(test_slack_that_cannot_be),
+		cmocka_unit_test(test_shared_page), cmocka_unit_test(test_doubt),
 		cmocka_unit_test(test_unread),
 	};
 
