@@ -274,12 +274,14 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	_cleanup_(cleanup_file) struct alloc_file *file = NULL;
 	_cleanup_free_ struct alloc_reader *r = NULL;
 	const struct wanted wanted = {&files->names, extra, n_extra};
+	const struct elf_wanted of_image = {is_wanted, &wanted, files->how.meanwhile.fn,
+					    files->how.meanwhile.ctx};
 	bool any = false;
 	const char *soname;
 	int rc;
 
 	*ret = &nothing;
-	rc = elf_image__open(fd, path, &(struct elf_wanted){is_wanted, &wanted}, &image, NULL);
+	rc = elf_image__open(fd, path, &of_image, &image, NULL);
 	if (rc)
 		return rc == -ENOMEM ? error__set(err, rc, "out of memory") : 0;
 	/* In older glibc, the dynamic linker exports a malloc, but uses it only while the linker

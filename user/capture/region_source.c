@@ -103,7 +103,7 @@ static bool is_wanted(const char *name, const void *ctx)
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
-	const struct elf_wanted wanted = {is_wanted, NULL};
+	const struct elf_wanted wanted = {.fn = is_wanted};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol symbol;

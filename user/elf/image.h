@@ -31,10 +31,13 @@ struct elf_symbol {
 };
 
 /* Which symbols the caller will ask for. fn is called with the names of all symbols, without
- * versions: is the name wanted? */
+ * versions: is the name wanted? A large table takes seconds. So meanwhile is called after each
+ * piece, which takes some milliseconds. NULL: nothing is called. */
 struct elf_wanted {
 	bool (*fn)(const char *name, const void *ctx);
 	const void *ctx;
+	void (*meanwhile)(void *ctx);
+	void *meanwhile_ctx;
 };
 
 /* For struct elf_wanted: is the name among `names`, an array of pointers that ends with NULL? */

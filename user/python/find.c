@@ -128,7 +128,7 @@ static int read_file(int fd, const struct map_entry *entry, struct python_file *
 					    "Py_Version",
 					    "PyFrame_Type",
 					    NULL};
-	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	const struct elf_wanted wanted = {.fn = elf_wanted__is_listed, .ctx = names};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_symbol eval, runtime, type, version = {}, frame = {};
 	const struct python_layout *layout = NULL;

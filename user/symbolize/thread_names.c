@@ -154,7 +154,7 @@ static uint64_t read_member(int fd)
 {
 	static const char name[] = "_thread_db_link_map_l_tls_offset";
 	static const char *const names[] = {name, NULL};
-	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	const struct elf_wanted wanted = {.fn = elf_wanted__is_listed, .ctx = names};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_symbol symbol;
 	uint32_t words[3]; /* bits, elements, offset */

@@ -242,7 +242,7 @@ static void test_huge_tables(void **state)
 {
 	enum { N = (100 << 20) / sizeof(Elf64_Sym), STRINGS = 400 << 20, AT_ONCE = 1 << 16 };
 	static const char *const names[] = {"wanted", NULL};
-	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	const struct elf_wanted wanted = {.fn = elf_wanted__is_listed, .ctx = names};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_free_ Elf64_Sym *symbols = calloc(AT_ONCE, sizeof(*symbols));
 	_cleanup_close_ int fd = -1;

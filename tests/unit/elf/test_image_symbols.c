@@ -105,6 +105,11 @@ static void test_lying_tables(void **state)
 	assert_int_equal(functions_of(&file), 0);
 }
 
+static void count_call(void *ctx)
+{
+	++*(size_t *)ctx;
+}
+
 /* Strings of 40 MiB, which are read in parts of 16 MiB: names that begin in different parts, one of
  * them at the end of its part. Only wanted symbols are kept. */
 static void test_large_strings(void **state)
@@ -117,7 +122,8 @@ static void test_large_strings(void **state)
 		{"near@@V1", 1},	{"border@V1", (16 << 20) - 3}, {"far", 33 << 20},
 		{"unwanted", 34 << 20}, {"object", 35 << 20},
 	};
-	const struct elf_wanted wanted = {elf_wanted__is_listed, names};
+	size_t n_calls = 0;
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names, count_call, &n_calls};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = -1;
 	struct crafted file = craft();
@@ -145,6 +151,7 @@ static void test_large_strings(void **state)
 	assert_int_equal(ftruncate(fd, 4096 + (40 << 20)), 0);
 
 	assert_int_equal(elf_image__open(fd, "large", &wanted, &image, NULL), 0);
+	assert_int_equal(n_calls, 3); /* in each part */
 	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
 	assert_int_equal(n, 3);
 	assert_int_equal(elf_image__find_function(image, "near", &symbol), 0);
