@@ -584,6 +584,29 @@ def options_max_unwind():
     return f"python3 needs {high} KiB"
 
 
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@test()
+def options_waits_idle():
+    """When the tracing is over, memtrace waits for the command, and uses hardly any CPU time. With
+    a limit of overhead, it had a timer for what was due next."""
+    with place() as directory:
+        process = start([MEMTRACE, "-d", "1", "--max-overhead", "5", "-f", "none",
+                         f"--json={directory}/json", "--", "sleep", "6"])
+        wait_until(lambda: os.path.exists(directory + "/json"), "the end of the tracing")
+        time.sleep(0.5)
+        before = cpu_s(process.pid)
+        time.sleep(1.5)
+        used = cpu_s(process.pid) - before
+        expect_equal(process.wait(PATIENCE_S), 0, "the command's status")
+    expect(used < 0.2, used)
+    return f"{used:.2f} s of CPU time in 1.5 s"
+
+
 @test(beside=True)
 def options_snapshot_signals():
     """The signal for a snapshot is for memtrace only: a command that still runs after the end of

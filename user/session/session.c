@@ -145,6 +145,15 @@ static void keep_budgets(struct session *s)
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
+/* Nothing is due any more. keep_budgets() does not read the timer of a stopped run. So when the
+ * timer expires, it would keep session__fd() readable for as long as the caller waits for a
+ * command. */
+static void forget_due(struct session *s)
+{
+	if (s->timer_fd >= 0)
+		timerfd_settime(s->timer_fd, 0, &(struct itimerspec){}, NULL);
+}
+
 /* Holds a command until all its libraries are mapped and their unwind tables are in place. (Some
  * libraries run code as soon as they are mapped, before news of the mapping comes.) */
 static void follow_loading(struct session *s)
@@ -303,6 +312,7 @@ void session__stop(struct session *s)
 	capture__deactivate(s->capture);
 	budget__hurry(s, false);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
+	forget_due(s);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
 	/* calls it twice: the second call handles the news that came during the first */
 	session__dispatch(s);
