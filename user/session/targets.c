@@ -458,6 +458,7 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	capture__forget_mappings(s->capture, t->process);
 	python_names__free(t->python);
 	t->python = NULL;
+	t->python_looks = 0; /* the new program's loader is not ready either */
 	t->maps_changed = true;
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);

@@ -462,6 +462,20 @@ static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 	end(s);
 }
 
+/* The loader of each new program needs some time, in which Python is looked for again and again. */
+static void each_program_has_its_own_looks_for_python(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+
+	(void)state;
+	t->python_looks = 9;
+	handlers.exec(handlers.ctx, getpid(), 150);
+	assert_int_equal(t->python_looks, 0);
+	end(s);
+}
+
 /* Another process got the target's pid before the target's end was reported. */
 static void news_of_a_successor_is_not_its_own(void **state)
 {
@@ -613,6 +627,7 @@ int main(void)
 		cmocka_unit_test(a_file_with_the_same_inode_is_not_its_own),
 		cmocka_unit_test(a_newer_file_is_not_its_own),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
+		cmocka_unit_test(each_program_has_its_own_looks_for_python),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
 		cmocka_unit_test(only_generated_code_has_a_perf_map),
