@@ -686,7 +686,8 @@ struct abi_event {
 	__u32 death;	  /* EVENT_EXIT: cause of death, ABI_DEATH_... */
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
 	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory at time_ns; 0: not known */
-	__u64 cpu_ns;	  /* EVENT_NEW, EVENT_UNKNOWN: CPU time that it had used by then */
+	/* EVENT_NEW, EVENT_UNKNOWN, EVENT_EXIT: CPU time that it had used by then */
+	__u64 cpu_ns;
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };

@@ -571,6 +571,9 @@ static void on_event(void *ctx, const struct abi_event *event)
 			break;
 		}
 		t->death = event->death;
+		/* its clock may be gone by now */
+		if (event->cpu_ns + t->lent_ns > t->cpu_now_ns)
+			t->cpu_now_ns = event->cpu_ns + t->lent_ns;
 		if (t->uninvited)
 			t->exit_ns = event->time_ns;
 		break;

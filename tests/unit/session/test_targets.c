@@ -210,6 +210,34 @@ static void cpu_time_counts_from_the_start(void **state)
 	end(s);
 }
 
+/* A process may be gone when memtrace hears of its end. Its clock is gone, too. */
+static void cpu_time_counts_to_the_end(void **state)
+{
+	struct session *s = begin();
+	struct session_status status;
+	pid_t gone = fork();
+
+	(void)state;
+	if (!gone)
+		_exit(0);
+	assert_int_equal(waitpid(gone, NULL, 0), gone);
+	fake.samples = 1;
+	for (int i = 0; i < 2; i++) {
+		say(i ? EVENT_EXIT : EVENT_NEW, 1, 0, 100 + (uint64_t)i);
+		fake.events[i].tgid = (uint32_t)gone;
+		fake.events[i].cpu_ns = i ? 5000000000 : 2000000000;
+	}
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 1);
+	assert_true(s->targets[0]->ended);
+	assert_int_equal(target__cpu_used_ns(s->targets[0]), 3000000000);
+	s->stopped = true;
+	s->stop_ns = 1000000000;
+	session__status(s, &status);
+	assert_true(status.cpu_cores == 3);
+	end(s);
+}
+
 static void the_wall_clock_is_noted_with_the_start(void **state)
 {
 	struct session *s = begin();
@@ -618,6 +646,7 @@ int main(void)
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
 		cmocka_unit_test(cpu_time_counts_from_the_start),
+		cmocka_unit_test(cpu_time_counts_to_the_end),
 		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
 		cmocka_unit_test(totals_outlive_targets),
 		cmocka_unit_test(who_has_ended_has_no_windows),
