@@ -528,6 +528,8 @@ $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FL
 	allocators__find capture__attach capture__probes capture__probes_file \
 	capture__set_mappings capture__put_tables capture__forget_mappings capture__drop_process \
 	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/session/test_region_calls: UNIT_FLAGS := \
+	-Wl,--wrap=capture__detach_region_syscalls
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

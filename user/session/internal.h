@@ -123,6 +123,7 @@ struct session {
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
 	char no_returns[160];	      /* why there are no return probes; "": they are used */
 	enum session_region_place region_place; /* where regions are seen */
+	bool region_syscalls_stopped;		/* they cost too much */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;

@@ -83,6 +83,7 @@ void region_calls__stop(struct session *s, struct target *t)
 		return;
 	}
 	capture__detach_region_syscalls(s->capture);
+	s->region_syscalls_stopped = true;
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (!s->targets[i]->ended && !s->targets[i]->regions_stopped_ns)
 			stop(s->targets[i]);
@@ -198,7 +199,13 @@ int region_calls__attach_again(struct session *s, struct target *t, struct error
 {
 	int rc;
 
-	if (!(s->what & WHAT_REGIONS) || s->region_place != REGIONS_LIBC)
+	if (!(s->what & WHAT_REGIONS))
+		return 0;
+	if (s->region_syscalls_stopped)
+		return error__set(err, -ENOTSUP,
+				  "its regions cannot be seen: the probes on system calls cost too "
+				  "much");
+	if (s->region_place != REGIONS_LIBC)
 		return 0;
 	rc = region_source__find(t->info.pid, &t->maps, false, &t->regions, err);
 	if (!rc && t->regions->syscalls)
