@@ -31,6 +31,23 @@ void selection__to_kernel(const struct session_selection *selection, struct abi_
 	ret->by_exe = selection->exe != NULL;
 }
 
+/* Does the program's path match? If the program's file was deleted, or replaced by a newer one,
+ * while the program runs, the kernel adds " (deleted)" to the path. */
+static bool exe_matches(const char *glob, const char *exe)
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = strlen(exe), n = strlen(deleted);
+	char path[4096];
+
+	if (!fnmatch(glob, exe, 0))
+		return true;
+	if (len < n || len - n >= sizeof(path) || strcmp(exe + len - n, deleted))
+		return false;
+	memcpy(path, exe, len - n);
+	path[len - n] = '\0';
+	return !fnmatch(glob, path, 0);
+}
+
 static bool fits(const struct session_selection *selection, const struct process_info *info)
 {
 	bool found = !selection->n_comms;
@@ -44,7 +61,7 @@ static bool fits(const struct session_selection *selection, const struct process
 		found = found || info->euid == selection->users[i];
 	if (!found)
 		return false;
-	if (selection->exe && fnmatch(selection->exe, info->exe, 0))
+	if (selection->exe && !exe_matches(selection->exe, info->exe))
 		return false;
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
@@ -141,7 +158,7 @@ void selection__judge(struct session *s, const struct abi_event *event)
 		s->unseen++;
 		return;
 	}
-	wanted = !fnmatch(s->selection->exe, info.exe, 0);
+	wanted = exe_matches(s->selection->exe, info.exe);
 	/* After another exec, info.exe is not the path of the file that was asked about. */
 	if (still_runs((pid_t)event->tgid, &event->exe))
 		capture__judge_program(s->capture, &event->exe, wanted);

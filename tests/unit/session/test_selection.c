@@ -2,9 +2,11 @@
 /* Selects processes to trace that the user did not name. The capture is a fake: the linker replaces
  * its functions with those below. The process to check is the test itself. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -142,6 +144,73 @@ static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 	end(s);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+	char bytes[65536];
+	FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+	size_t n;
+
+	assert_true(in && out);
+	while ((n = fread(bytes, 1, sizeof(bytes), in)))
+		assert_int_equal(fwrite(bytes, 1, n, out), n);
+	fclose(in);
+	assert_int_equal(fclose(out), 0);
+	assert_int_equal(chmod(to, 0700), 0);
+}
+
+/* Returns when the child runs the program at this path. */
+static void wait_until_it_runs(pid_t child, const char *path)
+{
+	char link[64], exe[4096];
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)child);
+	for (int i = 0; i < 1000; i++, usleep(10000)) {
+		ssize_t len = readlink(link, exe, sizeof(exe) - 1);
+
+		assert_true(len > 0);
+		exe[len] = '\0';
+		if (!strcmp(exe, path))
+			return;
+	}
+	fail_msg("the program was not started within 10 s");
+}
+
+/* The program's package was upgraded while the program ran. */
+static void a_program_is_found_when_its_file_is_gone(void **state)
+{
+	static const struct {
+		const char *exe;
+		bool wanted;
+	} cases[] = {{"*/program", true}, {"*/program *", true}, {"*/progra", false}};
+	char dir[] = "/tmp/memtrace-test-selection-XXXXXX", path[64];
+	pid_t child;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/program", dir);
+	copy_file("/bin/sleep", path);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		execl(path, path, "60", NULL);
+		_exit(1);
+	}
+	wait_until_it_runs(child, path);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct session_selection selection = {.dynamic = true, .exe = cases[i].exe};
+		struct session *s = session_of(&selection);
+		struct abi_event event = {.kind = EVENT_UNKNOWN, .tgid = (uint32_t)child};
+
+		selection__judge(s, &event);
+		assert_int_equal(s->n_targets, cases[i].wanted);
+		end(s);
+	}
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 /* The target begins at the time of its exec, not at the time when memtrace judged the exec. */
 static void a_judged_target_begins_with_its_exec(void **state)
 {
@@ -200,6 +269,7 @@ int main(void)
 		cmocka_unit_test(a_program_is_judged_by_its_path),
 		cmocka_unit_test(a_target_that_an_exec_ended_is_judged_again),
 		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
+		cmocka_unit_test(a_program_is_found_when_its_file_is_gone),
 		cmocka_unit_test(a_judged_target_begins_with_its_exec),
 		cmocka_unit_test(who_ended_unjudged_is_counted),
 		cmocka_unit_test(comms_are_as_long_as_the_kernels),
