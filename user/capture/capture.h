@@ -71,9 +71,11 @@ int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_proce
  * is not traced or has ended. */
 int capture__release_process(struct capture *capture, pid_t pid);
 
-/* Finds out under which number process pid is traced. 0; -ENOENT: it is not traced, or it runs in
+/* Finds out under which number process pid is traced. *ret_exec_ns: when its last exec was,
+ * monotonic; 0: there was none since its tracing began. 0; -ENOENT: it is not traced, or it runs in
  * another process's memory; -ESRCH: it has ended; other negative errno. */
-int capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process);
+int capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process,
+			uint64_t *ret_exec_ns);
 
 /* Returns the numbers of all processes that have counters: those that are traced, and those that
  * have ended but were not dropped. The caller frees *ret. 0 or negative errno. */

@@ -83,7 +83,7 @@ int capture__processes(struct capture *c, uint32_t **ret, size_t *ret_n)
 	return 0;
 }
 
-int capture__process_of(struct capture *c, pid_t pid, uint32_t *ret_process)
+int capture__process_of(struct capture *c, pid_t pid, uint32_t *ret_process, uint64_t *ret_exec_ns)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct abi_process process;
@@ -104,6 +104,7 @@ int capture__process_of(struct capture *c, pid_t pid, uint32_t *ret_process)
 	if (process.borrowed || !owns_row(c, process.id))
 		return -ENOENT;
 	*ret_process = process.id;
+	*ret_exec_ns = process.exec_ns;
 	return 0;
 }
 

@@ -183,8 +183,9 @@ void profiles__foresee(struct session *session);
 void sweep__tables(struct session *session);
 
 /* If news of processes was lost since the last call, finds out what the news would have told. It
- * finds targets that have ended, processes that are traced but no targets yet, and processes that
- * have come and gone unnoticed. Call it when the other news has been read. */
+ * finds targets that have ended or replaced their program, processes that are traced but no targets
+ * yet, and processes that have come and gone unnoticed. Call it when the other news has been
+ * read. */
 void sweep__lost_news(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
@@ -304,6 +305,9 @@ void targets__read(struct session *session, struct target *target);
 
 /* Reads the target's resident set, anonymous memory and number of threads. */
 void targets__read_size(struct target *target);
+
+/* Notes that the target has replaced its program (exec): the blocks of the old one are gone. */
+void targets__note_exec(struct session *session, struct target *target, uint64_t exec_ns);
 
 /* Handles the last news of a target that has ended, and reads its counts. */
 void targets__note_end(struct session *session, struct target *target);

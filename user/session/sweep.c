@@ -38,19 +38,25 @@ void sweep__tables(struct session *s)
 
 /* --- lost news of processes --- */
 
-/* Finds the targets whose ends are known from news only, and whose news was lost. Such a target may
- * live, but run a program that does not fit the selection. */
-static void seek_ended(struct session *s)
+/* Finds the targets that have replaced their program, and those whose ends are known from news
+ * only, if that news was lost. A target of the second kind may live, but run a program that does
+ * not fit the selection. */
+static void seek_changed(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 		struct process_info now;
 		uint32_t process = 0;
+		uint64_t exec_ns = 0;
 		int rc;
 
-		if (!t->uninvited || t->ended || t->exit_ns)
+		if (t->ended || t->exit_ns)
 			continue;
-		rc = capture__process_of(s->capture, t->info.pid, &process);
+		rc = capture__process_of(s->capture, t->info.pid, &process, &exec_ns);
+		if (!rc && process == t->process && exec_ns > t->exec_ns)
+			targets__note_exec(s, t, exec_ns);
+		if (!t->uninvited)
+			continue;
 		if (rc == -ENOENT || rc == -ESRCH || (!rc && process != t->process) ||
 		    process__read_stat(t->info.pid, &now) ||
 		    now.start_ticks != t->info.start_ticks || !process__lives(&now))
@@ -66,13 +72,13 @@ static int adopt(pid_t pid, void *ctx)
 				  .tgid = (uint32_t)pid,
 				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	struct session *s = ctx;
-	const struct target *t = targets__find(s, pid);
-	uint64_t cpu;
+	struct target *t = targets__find(s, pid);
+	uint64_t cpu, exec_ns;
 	int rc;
 
 	if (t && !t->exit_ns)
 		return 0;
-	rc = capture__process_of(s->capture, pid, &event.process);
+	rc = capture__process_of(s->capture, pid, &event.process, &exec_ns);
 	if (rc) /* after any other error it may be traced, and must not lose its row */
 		return rc == -ENOENT || rc == -ESRCH ? 0 : rc;
 	if (targets__find_process(s, event.process))
@@ -80,6 +86,9 @@ static int adopt(pid_t pid, void *ctx)
 	if (!process__cpu_time_ns(pid, &cpu))
 		event.cpu_ns = cpu;
 	targets__begin(s, &event);
+	t = exec_ns ? targets__find_process(s, event.process) : NULL;
+	if (t) /* what the kernel side has of the program before the exec is not this program's */
+		targets__note_exec(s, t, exec_ns);
 	return 0;
 }
 
@@ -110,7 +119,7 @@ void sweep__lost_news(struct session *s)
 
 	if (s->events_lost == s->events_lost_seen || begin < s->lost_next_ns)
 		return;
-	seek_ended(s);
+	seek_changed(s);
 	if (!s->selection || !seek_strangers(s))
 		s->events_lost_seen = lost;
 	end = clock__now_ns(CLOCK_MONOTONIC);

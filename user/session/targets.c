@@ -528,11 +528,28 @@ static void note_victim(struct session *s, const struct abi_event *event)
 		sizes__add(&t->anon, event->time_ns, event->anon_bytes);
 }
 
+void targets__note_exec(struct session *s, struct target *t, uint64_t exec_ns)
+{
+	struct abi_process_cpu counters;
+
+	t->exec_ns = exec_ns;
+	if (s->what & WHAT_REGIONS)
+		region_book__exec(&t->book, exec_ns);
+	series__free(&t->region_series);
+	/* the thread that called exec is the main thread now */
+	t->headless = t->silent = false;
+	if (!capture__counters(s->capture, t->process, &counters))
+		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
+	survivors__exec(&t->budget.survivors, exec_ns);
+	t->budget.pace.cut = true;
+	t->budget.coarsest = t->budget.finest = t->budget.interval;
+	reallocs__exec(&t->budget.reallocs);
+}
+
 static void on_event(void *ctx, const struct abi_event *event)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find_process(s, event->process);
-	struct abi_process_cpu counters;
 
 	switch (event->kind) {
 	case EVENT_NEW:
@@ -543,19 +560,9 @@ static void on_event(void *ctx, const struct abi_event *event)
 	case EVENT_EXEC:
 		if (!t)
 			break;
-		t->exec_ns = event->time_ns;
-		if (s->what & WHAT_REGIONS)
-			region_book__exec(&t->book, event->time_ns);
-		series__free(&t->region_series);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
-		/* the thread that called exec is the main thread now */
-		t->headless = t->silent = false;
-		if (!capture__counters(s->capture, t->process, &counters))
-			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
-		survivors__exec(&t->budget.survivors, event->time_ns);
-		t->budget.pace.cut = true;
-		t->budget.coarsest = t->budget.finest = t->budget.interval;
-		reallocs__exec(&t->budget.reallocs);
+		if (event->time_ns > t->exec_ns) /* sweep__lost_news() may have been first */
+			targets__note_exec(s, t, event->time_ns);
 		break;
 	case EVENT_HEADLESS:
 		if (t)

@@ -14,11 +14,12 @@ static struct {
 	bool brings_probes;  /* attaching adds probes */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
-	uint64_t samples, dropped, events_lost;
+	uint64_t samples, dropped, events_lost, held_bytes;
 	/* the processes that the kernel side traces, and those that have rows of counters */
 	struct {
 		pid_t pid;
 		uint32_t process;
+		uint64_t exec_ns;
 	} traced[4];
 	uint32_t rows[4];
 	size_t n_traced, n_rows;
@@ -109,8 +110,10 @@ void __wrap_capture__drop_process(struct capture *capture, uint32_t process)
 			fake.rows[i] = fake.rows[--fake.n_rows];
 }
 
-int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process);
-int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process)
+int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process,
+			       uint64_t *ret_exec_ns);
+int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret_process,
+			       uint64_t *ret_exec_ns)
 {
 	(void)capture;
 	if (fake.process_of_fails)
@@ -118,6 +121,7 @@ int __wrap_capture__process_of(struct capture *capture, pid_t pid, uint32_t *ret
 	for (size_t i = 0; i < fake.n_traced; i++)
 		if (fake.traced[i].pid == pid) {
 			*ret_process = fake.traced[i].process;
+			*ret_exec_ns = fake.traced[i].exec_ns;
 			return 0;
 		}
 	return -ENOENT;
@@ -143,6 +147,7 @@ int __wrap_capture__counters(struct capture *capture, uint32_t process, struct a
 	(void)capture, (void)process;
 	memset(ret, 0, sizeof(*ret));
 	ret->samples = fake.samples;
+	ret->alloc_bytes = fake.held_bytes;
 	ret->lost[LOST_LIVE_FULL] = fake.dropped;
 	return 0;
 }

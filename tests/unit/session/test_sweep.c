@@ -135,6 +135,36 @@ static void a_lost_exec_ends_a_target(void **state)
 	end(s);
 }
 
+/* A target has replaced its program by one that fits, too. What the old program held is gone. */
+static void a_lost_exec_of_a_target_that_stays_is_found(void **state)
+{
+	pid_t child = begin_child();
+	struct session *s = begin_with(child);
+	const struct target *t = targets__find_process(s, 2);
+
+	(void)state;
+	fake.traced[1].exec_ns = 700;
+	fake.held_bytes = 5000;
+	targets__take_news(s);
+	assert_int_equal(t->exec_ns, 0); /* nobody has said so */
+	lose_news(s);
+	assert_ptr_equal(targets__find_process(s, 2), t);
+	assert_int_equal(t->exec_ns, 700);
+	assert_true(t->gone_bytes == 5000);
+	assert_int_equal(targets__find_process(s, 1)->exec_ns, 0);
+	/* the news was not lost, but only late */
+	fake.held_bytes = 6000;
+	say(EVENT_EXEC, 2, 0, 700);
+	targets__take_news(s);
+	assert_true(t->gone_bytes == 5000);
+	say(EVENT_EXEC, 2, 0, 800);
+	targets__take_news(s);
+	assert_int_equal(t->exec_ns, 800);
+	assert_true(t->gone_bytes == 6000);
+	end_child(child);
+	end(s);
+}
+
 /* The news of a process's beginning was lost. While the process lives, it becomes a target. */
 static void a_stranger_is_adopted(void **state)
 {
@@ -145,6 +175,7 @@ static void a_stranger_is_adopted(void **state)
 	(void)state;
 	s->selection = &everything;
 	trace(child, 5);
+	fake.traced[0].exec_ns = 700;
 	targets__take_news(s);
 	assert_int_equal(s->n_targets, 0);
 	lose_news(s);
@@ -153,6 +184,7 @@ static void a_stranger_is_adopted(void **state)
 	assert_non_null(t);
 	assert_int_equal(t->info.pid, child);
 	assert_true(t->uninvited && t->maps.n > 0 && t->start_ns > 0);
+	assert_int_equal(t->exec_ns, 700);
 	end_child(child);
 	end(s);
 }
@@ -208,6 +240,7 @@ int main(void)
 		cmocka_unit_test(a_lost_beginning_gives_the_number_back),
 		cmocka_unit_test(a_lost_end_is_found),
 		cmocka_unit_test(a_lost_exec_ends_a_target),
+		cmocka_unit_test(a_lost_exec_of_a_target_that_stays_is_found),
 		cmocka_unit_test(a_stranger_is_adopted),
 		cmocka_unit_test(a_search_that_fails_takes_no_row),
 		cmocka_unit_test(rows_of_unnoticed_processes_are_given_back),
