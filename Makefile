@@ -530,6 +530,10 @@ $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FL
 	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_region_calls: UNIT_FLAGS := \
 	-Wl,--wrap=capture__detach_region_syscalls
+$(CHECK_B)/unit/session/test_profiles: UNIT_FLAGS := $(foreach f,capture__drain capture__counters \
+	capture__missed_runs capture__processes_refused capture__borrowers_lost \
+	capture__tables_refused capture__unwinding_refused capture__beat build__profile,\
+	-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

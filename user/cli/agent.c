@@ -377,17 +377,18 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
 	double start, took, every = run->config->every_s;
-	int rc;
+	int rc, inactive;
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
 	news.all = asked || run->n_started != run->server->n_started; /* a new server has none */
 	run->n_started = run->server->n_started;
 	run->taken_ns = clock__now_ns(CLOCK_REALTIME);
-	rc = session__news(run->session, &news)
-		     ?: session__each_inactive(run->session, send_inactive, run);
+	rc = session__news(run->session, &news);
+	inactive = session__each_inactive(run->session, send_inactive, run);
+	rc = rc ?: inactive;
 	if (rc) {
-		complain("no profiles could be made in this round: %s", strerror(-rc));
+		complain("not all profiles could be made in this round: %s", strerror(-rc));
 		run->n_started = 0;
 	}
 	took = clock__monotonic_s() - start;

@@ -408,7 +408,8 @@ void session__await_gap(struct session *s)
 	}
 }
 
-/* Adds the present profiles of all targets that are due. */
+/* Adds the present profiles of all targets that are due. If one cannot be made, goes on with the
+ * others. 0, or the first error. */
 static int look(struct session *s, uint64_t now, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
@@ -420,8 +421,11 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 	if (!any)
 		return 0;
 	rc = read_tables(s, &drain, NULL);
-	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+		int one;
 
 		if (!t->is_due)
 			continue;
@@ -429,7 +433,8 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 			look_now(s, t);
 		else if (!t->ended && !s->stopped)
 			targets__read(s, t);
-		rc = make_profile(s, &drain, t, now, list);
+		one = make_profile(s, &drain, t, now, list);
+		rc = rc ?: one;
 		guard__wait(s); /* there may be thousands */
 	}
 	return rc;
@@ -454,23 +459,25 @@ int session__news(struct session *s, const struct session_news *news)
 	int rc;
 
 	news__choose(s, now, news->all);
+	/* what fails for one process must not keep the others from being reported */
 	rc = look(s, now, &list);
-	for (size_t i = 0; i < list.n && !rc; i++) {
-		rc = news->profile(news->ctx, list.at[i]);
-		if (rc > 0) {
+	for (size_t i = 0; i < list.n; i++) {
+		int one = news->profile(news->ctx, list.at[i]);
+
+		if (one > 0)
 			news__lose(s, list.at[i]->pid);
-			rc = 0;
-		}
+		else
+			rc = rc ?: one;
 		guard__wait(s);
 	}
 	profile_list__clear(&list);
 	if (!rc)
 		news__note(s, now);
-	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+	for (size_t i = 0; i < s->n_targets; i++) {
 		const struct target *t = s->targets[i];
+		int one = t->is_due || t->ended ? 0 : news->same(news->ctx, t->info.pid);
 
-		if (!t->is_due && !t->ended)
-			rc = news->same(news->ctx, t->info.pid);
+		rc = rc ?: one;
 	}
 	return rc;
 }

@@ -256,9 +256,10 @@ void session__await_gap(struct session *session);
 void session__expect_long_work(struct session *session, bool long_work);
 
 /* Makes profiles while the run goes on: calls fn for the present profile of each target that has
- * not ended, in the order in which the targets came. When fn returns something else than 0, stops
- * and returns that. The profile is freed after the call of fn. Takes as long as reading all tables
- * does. 0 or negative errno. */
+ * not ended, in the order in which the targets came. If fn returns something else than 0, or a
+ * profile cannot be made, goes on with the other profiles, and returns the first of these errors.
+ * The profile is freed after the call of fn. Takes as long as reading all tables does. 0 or
+ * negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
@@ -280,7 +281,8 @@ struct session_news {
  * last profile. Even such a process gets a new profile when its run is a quarter longer than at its
  * last profile. One reason is that growth is divided by the length of the run, the other that
  * blocks have become older. At least one process gets a new profile each minute, because each
- * profile also has the losses of the whole run. */
+ * profile also has the losses of the whole run. After an error, the caller lacks profiles: it has
+ * to set news->all for the next call. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since
