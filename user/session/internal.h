@@ -63,7 +63,6 @@ struct session {
 	struct patcher *patchers; /* owned; patched.c */
 	size_t n_patchers, patchers_room;
 	uint64_t patchers_next_ns; /* when patched__lift() checks again */
-	bool any_lifted;	   /* a refusal was lifted */
 
 	struct launch launch;
 	struct privileges_use privileges;

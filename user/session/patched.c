@@ -85,15 +85,35 @@ static int look_at_other(pid_t pid, void *ctx)
 	return 0;
 }
 
+/* Is it settled whether the allocator gets probes for all processes? It is if the allocator has
+ * them, or is refused. The allocator's file may have another allocator, for which the answer
+ * differs. */
+static bool is_settled(const struct session *s, const struct allocator *a)
+{
+	const struct capture_refusal *refusals;
+	const struct capture_probe *probes;
+	size_t n;
+
+	probes = capture__probes(s->capture, &n);
+	for (size_t i = 0; i < n; i++)
+		if (!probes[i].pid && probes[i].allocator->family == a->family &&
+		    file_id__equal(&probes[i].allocator->file, &a->file))
+			return true;
+	refusals = capture__refusals(s->capture, &n);
+	for (size_t i = 0; i < n; i++)
+		if (refusals[i].whole && !refusals[i].pid && !refusals[i].gone_ns &&
+		    refusals[i].family == a->family && file_id__equal(&refusals[i].file, &a->file))
+			return true;
+	return false;
+}
+
 void patched__look_everywhere(struct session *s, struct allocators *allocators)
 {
 	struct look look = {s, allocators};
-	/* The file of an allocator whose refusal was lifted may have another allocator with
-	 * probes. */
-	bool new = s->any_lifted;
+	bool new = false;
 
 	for (size_t i = allocators->n_attached; i < allocators->n; i++)
-		new = new || !capture__probes_file(s->capture, &allocators->list[i]->file, NULL);
+		new = new || !is_settled(s, allocators->list[i]);
 	if (!new)
 		return;
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -138,7 +158,6 @@ static void lift(struct session *s, const struct patcher *p)
 	unsigned char *mark = binaries__mark(s->binaries, &p->file);
 
 	capture__allow(s->capture, &p->file, p->family);
-	s->any_lifted = true;
 	if (mark && *mark == FILE_REFUSED)
 		*mark = FILE_NEW;
 	for (size_t i = 0; i < s->n_targets; i++)
