@@ -117,7 +117,9 @@ static int meet(struct target *t, const struct capture_table *live)
 		addrs[found] = his.keys[i].addr;
 		blocks[found++] = his.blocks[i];
 	}
-	window.allocs = t->alloc_calls - b->open_allocs;
+	/* Counters that are read while another CPU counts an inner call may be too high by one. */
+	if (t->alloc_calls > b->open_allocs)
+		window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
 	/* When a pool ends, it is not known how many blocks end with it. A target that samples
 	 * itself reports samples, not blocks. */
