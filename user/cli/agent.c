@@ -141,24 +141,24 @@ static const struct option_row agent_rows[] = {
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
 	 .help = "how often each process gets a new profile",
 	 .man = "1 to 86400. A process that has done nothing since its last profile gets no new "
-		"one. Where reading the kernel's tables takes long, profiles are made less often "
-		"than that."},
+		"profile. If reading the kernel's tables takes long, profiles are made less "
+		"often."},
 	{"leaks", .flag = offsetof(struct agent_config, trace.leaks),
-	 .help = "closer samples: leaks are found sooner, at a higher cost",
+	 .help = "sample more often: finds leaks sooner, costs more",
 	 .man = "One sample per 64 KiB, unless -i is given."},
 	{"rise-overhead", .arg = "PCT", .by_default = "3", .take = take_rise_overhead,
-	 .help = "what windows may cost a process that begins to grow",
+	 .help = "limit for the cost of windows in a process that begins to grow",
 	 .man = "A process that is traced in windows and surely grows gets more windows for ten "
 		"minutes. At most four processes have more windows at a time. The windows may then "
 		"take this share of the process's CPU time. All processes together still cost no "
 		"more than --max-host-overhead. With off, no process gets more windows. If "
 		"--max-overhead is given and this option is not, --max-overhead also limits the "
-		"cost of a process that grows: of the windows for all processes, it then only gets "
-		"more than others."},
+		"cost in a process that grows. Such a process then gets a larger part of the "
+		"windows, at the same limit."},
 	{"spool", .arg = "DIR", .take = take_text, .to = offsetof(struct agent_config, spool),
 	 .help = "write profiles of processes that are killed or crash",
-	 .man = "Of processes that the kernel kills because memory is short, and of those that are "
-		"ended by SIGKILL or by a signal that dumps core. The files are "
+	 .man = "These are processes that the kernel kills because memory is short, and processes "
+		"that end by SIGKILL or by a signal that dumps core. The files are "
 		"DIR/TIME.NAME.PID.pb.gz, which 'memtrace report' reads. DIR keeps at most 200 "
 		"files, of 256 MiB together: the oldest are deleted first."},
 	{},

@@ -135,8 +135,9 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 			*next++ = '\0';
 		rc = read_line(line, &option);
 		if (rc == -EINVAL) {
-			complain("%s:%d: this line is not an option with its value, such as "
-				 "'listen = 127.0.0.1:9178'",
+			complain("%s:%d: this line must be OPTION = VALUE or OPTION, such as "
+				 "'listen = 127.0.0.1:9178' or 'leaks'; config, help and version "
+				 "are not allowed",
 				 path, number);
 			return EXIT_USAGE;
 		}

@@ -12,13 +12,14 @@ const struct option_row guard_rows[] = {
 		"hosts reach needs --tls-cert, --tls-key and --token-file."},
 	{"tls-key", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, key),
 	 .help = "the private key of that certificate, PEM",
-	 .man = "The key must not be encrypted, and nobody but the file's owner and group may read "
-		"it. Like the certificate and the token, it is read at the start and at each "
-		"reload, with privileges."},
+	 .man = "The key must not be encrypted. Only the file's owner and its group may have the "
+		"right to read it. Like the certificate and the token, the key is read at the "
+		"start and at each reload, with privileges."},
 	{"token-file", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, token),
 	 .help = "answer only requests that have the bearer token in this file",
-	 .man = "One line of at least 16 letters, digits and -._~+/=. Nobody but the file's owner "
-		"and group may read it. Unix sockets and /healthz do not ask for the token."},
+	 .man = "One line of at least 16 letters, digits and -._~+/=. Only the file's owner and "
+		"its group may have the right to read it. Unix sockets and /healthz do not ask "
+		"for the token."},
 	{},
 };
 

@@ -166,16 +166,16 @@ static void what_is_wrong_is_told_with_its_line(void **state)
 	REFUSED("every = 15\n\nunknown = 1\n", EXIT_USAGE, ":3: this line is refused");
 	assert_non_null(strstr(said, "not --unknown=1\n"));
 	REFUSED("every = bad", EXIT_USAGE, ":1: this line is refused");
-	REFUSED("# x\nevery 15\n", EXIT_USAGE, ":2: this line is not an option");
-	REFUSED("leaks\n--every=15\n", EXIT_USAGE, ":2: this line is not an option");
-	REFUSED("= 15\n", EXIT_USAGE, ":1: this line is not an option");
-	REFUSED("-p = 15\n", EXIT_USAGE, ":1: this line is not an option");
-	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: this line is not an option");
+	REFUSED("# x\nevery 15\n", EXIT_USAGE, ":2: this line must be OPTION");
+	REFUSED("leaks\n--every=15\n", EXIT_USAGE, ":2: this line must be OPTION");
+	REFUSED("= 15\n", EXIT_USAGE, ":1: this line must be OPTION");
+	REFUSED("-p = 15\n", EXIT_USAGE, ":1: this line must be OPTION");
+	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: this line must be OPTION");
 	/* a configuration file cannot name another one */
-	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: this line is not an option");
+	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: this line must be OPTION");
 	/* these options would end the process that parses them, with status 0 */
 	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++)
-		REFUSED(endings[i], EXIT_USAGE, ":1: this line is not an option");
+		REFUSED(endings[i], EXIT_USAGE, ":1: this line must be OPTION");
 	assert_becomes("hello\nversions\n", "agent|--hello|--versions");
 }
 
