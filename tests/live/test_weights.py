@@ -68,7 +68,7 @@ def views_by_weight():
                             ("allocated", "alloc_bytes"), ("freed", "freed_bytes")):
             out = report("-f", "collapsed", "--weight", weight, files["gz"])
             expect_equal(by_function(out, functions), wanted(key), weight)
-        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth",
+        refused(1, "stores no growth", "report", "-f", "collapsed", "--weight", "growth",
                 files["collapsed"])
         refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects",
                 files["collapsed"])

@@ -99,7 +99,8 @@ static const struct option_row compare_rows[] = {
 		"which stack."},
 	{"by", .arg = "MEASURE", .values = "live growth", .take = take_measure,
 	 .help = "live or growth (default: what the profiles allow)",
-	 .man = "live is bytes. growth is bytes per second of each profile's own run."},
+	 .man = "live compares bytes. growth compares the bytes per second by which each profile "
+		"has grown in its own run."},
 	{},
 };
 
@@ -107,8 +108,8 @@ static const struct option_row fetch_rows[] = {
 	{"token-file", .arg = "FILE", .take = take_text,
 	 .to = offsetof(struct diff_config, token_file),
 	 .help = "the bearer token for URLs is in this file",
-	 .man = "Nobody but its owner and group may read it. All URLs get the token. It is sent "
-		"over https only, or within the host."},
+	 .man = "Only its owner and its group may have the right to read it. All URLs get the "
+		"token. It is sent over https only, or within the host."},
 	{"cacert", .arg = "FILE", .take = take_text,
 	 .to = offsetof(struct diff_config, fetching.cacert),
 	 .help = "certificates of the authorities for https URLs, PEM",

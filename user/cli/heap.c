@@ -115,7 +115,7 @@ static const struct option_row output_rows[] = {
 
 static const struct option_row debug_rows[] = {
 	{"debug-blocks", .flag = offsetof(struct heap_config, blocks),
-	 .help = "instead: address and usable size of each block in use",
+	 .help = "print only the address and usable size of each block in use",
 	 .man = "A line each, sorted by address."},
 	{},
 };
@@ -262,8 +262,8 @@ int cmd_heap(int argc, char **argv)
 		return usage_error("heap", "--profile replaces the tracing of --stacks");
 	if (config.blocks && (config.json || config.stacks || config.file || config.format ||
 			      config.top || config.pace.hurry || config.pace.max_share > 0))
-		return usage_error("heap", "--debug-blocks goes with none of --json, --stacks, "
-					   "--profile, --max-overhead, -f and -n");
+		return usage_error("heap", "--debug-blocks cannot be combined with any of --json, "
+					   "--stacks, --profile, --max-overhead, -f and -n");
 	/* Privileges are given up in two steps. The second step comes at the end of tracing with
 	 * --stacks, and at once otherwise. */
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

@@ -57,7 +57,7 @@ static const struct option_row rows[] = {
 	{"hide-runtime", HIDE_RUNTIME(struct leaks_config, table.show_runtime)},
 	{"json", .flag = offsetof(struct leaks_config, json),
 	 .help = "an object for programs, with all stacks that grow",
-	 .man = "On one line. What surely grows comes first."},
+	 .man = "On one line. Stacks that surely grow come first."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
@@ -80,9 +80,9 @@ const struct command command_leaks = {
 	.about =
 		"Says which code leaks: the stacks with the strongest evidence come first, each in "
 		"a sentence with its numbers and with what would confirm the leak. Also says how "
-		"fast a leak could be without being seen. One profile is judged by the growth that "
-		"it stores, as .pb.gz files of runs of half a minute or more do; several are "
-		"judged by what has grown from the first to the last.",
+		"fast a leak could be without being seen. One profile must store growth: "
+		".pb.gz files of runs of half a minute or more do. Several profiles are judged by "
+		"what has grown from the first to the last.",
 	.groups = groups,
 };
 

@@ -157,9 +157,7 @@ int take_view_option(struct view_options *view, const char *command, const char 
 	     i < PROFILE_ROOTS && strcmp(value, profile_root__name((enum profile_root)i));)
 		i++;
 	if (i == PROFILE_ROOTS)
-		return usage_error(command,
-				   "stacks are told by thread, process or module, not by '%s'",
-				   value);
+		return usage_error(command, "--by is thread, process or module, not '%s'", value);
 	view->root = (enum profile_root)i;
 	return 0;
 }

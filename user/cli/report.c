@@ -306,16 +306,16 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 		       const char *what, const char *how)
 {
 	if (profile__is_regions(profile) || profile__is_faults(profile))
-		complain("%s: it does not say %s: it is a profile of %s", c->path, what,
+		complain("%s: it does not store %s: it is a profile of %s", c->path, what,
 			 profile_what__name(profile->what));
 	else if (!profile->mode)
-		complain("%s: it does not say %s: memtrace's own .pb.gz files do", c->path, what);
+		complain("%s: it does not store %s: memtrace's own .pb.gz files do", c->path, what);
 	else if (!profile->own_version)
-		complain("%s: it does not say %s: an older memtrace wrote it, or another program "
+		complain("%s: it does not store %s: an older memtrace wrote it, or another program "
 			 "has rewritten it; record -f pprof does",
 			 c->path, what);
 	else
-		complain("%s: it does not say %s: record -f pprof%s does", c->path, what, how);
+		complain("%s: it does not store %s: record -f pprof%s does", c->path, what, how);
 	return EXIT_FAILED;
 }
 
@@ -356,7 +356,7 @@ static int check_content(const struct report_config *c, const struct profile *pr
 		return EXIT_FAILED;
 	if (!c->table.leaks || profile->growth.stacks_known)
 		return 0;
-	complain("%s: it says nothing of growth: %s", c->path,
+	complain("%s: it stores no growth: %s", c->path,
 		 profile->own_version ? "its run was too short to tell"
 				      : "only memtrace's own .pb.gz files do (record -f pprof)");
 	return EXIT_FAILED;
@@ -547,17 +547,18 @@ static const struct option_row view_rows[] = {
 	 .man = "memtrace's own .pb.gz files store it if the run was long enough: half a minute, "
 		"or three windows."},
 	{"churn", .flag = offsetof(struct report_config, table.churn),
-	 .help = "stacks by what they allocate per second, and how long that lived",
+	 .help = "stacks by the bytes that they allocate per second, and how long their blocks "
+		 "lived",
 	 .man = "Memory that is freed again counts, too. The file has to store what was "
 		"allocated."},
 	{"threads", .flag = offsetof(struct report_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
 	 .man = "Below the table. Threads whose names differ only in numbers count as one pool. "
-		"Only what was traced continuously is counted; a run in windows shows only who "
-		"owns what is live."},
+		"Only calls that were traced continuously are counted; a run in windows shows only "
+		"who owns what is live."},
 	{"sites", .flag = offsetof(struct report_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
-	 .man = "Below the table. Only what was traced continuously is counted."},
+	 .man = "Below the table. Only calls that were traced continuously are counted."},
 	{"lifetimes", .flag = offsetof(struct report_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
 	 .man = "Below the table. In powers of ten from 10 us on. In windows, lifetimes are "
@@ -572,9 +573,9 @@ static const struct option_row view_rows[] = {
 	{"weight", .arg = "WHAT", .by_default = "live",
 	 .values = "live objects allocated freed growth peak", .take = take_view,
 	 .help = "stacks by live, objects, allocated, freed, growth or peak",
-	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes), objects, "
-		"allocated and freed (bytes "
-		"of the run), growth (bytes per second), or peak (bytes at the highest moment)."},
+	 .man = "The figure by which the table, collapsed and svg weigh stacks: live (bytes), "
+		"objects, allocated and freed (bytes of the run), growth (bytes per second), or "
+		"peak (bytes at the highest moment)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "begin each stack with its thread, process or module",
 	 .man = "In collapsed and svg it is the first frame, with --tree the last one. A module is "
@@ -644,7 +645,7 @@ static const struct option_group groups[] = {
 const struct command command_report = {
 	.name = "report",
 	.run = cmd_report,
-	.summary = "look at a profile that was written earlier, by memtrace or others",
+	.summary = "show a profile that memtrace or another tool has written",
 	.usage = "report [OPTIONS] FILE",
 	.about = "Shows a profile that was written earlier: memtrace's own .pb.gz, with all that "
 		 "the run's table has, and its .heap and .collapsed files, which hold less; heap "

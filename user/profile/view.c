@@ -70,7 +70,7 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		return "--thread and --age select live memory only: growth is not known for the "
 		       "selection";
 	if (options->weight == WEIGHT_GROWTH && !profile->growth.stacks_known)
-		return "it says nothing of growth: only memtrace's own .pb.gz files of runs of "
+		return "it stores no growth: only memtrace's own .pb.gz files of runs of "
 		       "some seconds or more do";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";

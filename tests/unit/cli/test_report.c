@@ -53,8 +53,8 @@ static void what_is_no_profile_is_named(void **state)
 static void what_a_file_lacks_is_said(void **state)
 {
 	(void)state;
-	ASSERT_REFUSED(EXIT_FAILED, "old: it says nothing of growth: only memtrace's own .pb.gz",
-		       report, "--leaks", "old");
+	ASSERT_REFUSED(EXIT_FAILED, "old: it stores no growth: only memtrace's own .pb.gz", report,
+		       "--leaks", "old");
 	ASSERT_REFUSED(EXIT_FAILED, "old: --churn shows what was allocated", report, "--churn",
 		       "old");
 	ASSERT_REFUSED(EXIT_FAILED, "old: it does not store the age of live memory", report,
@@ -89,7 +89,8 @@ static void wrong_values_are_told_with_right_ones(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "no format 'x': table, json, collapsed or svg", diff, "-f", "x",
 		       "old", "new");
 	ASSERT_REFUSED(EXIT_USAGE, "not by 'x'", report, "--weight", "x", "old");
-	ASSERT_REFUSED(EXIT_USAGE, "not by 'x'", report, "--by", "x", "old");
+	ASSERT_REFUSED(EXIT_USAGE, "--by is thread, process or module, not 'x'", report, "--by",
+		       "x", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "live or growth, not by 'x'", diff, "--by", "x", "old", "new");
 	ASSERT_REFUSED(EXIT_USAGE, "'0' is not a number of rows", report, "-n", "0", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "'x' is not an age: seconds", report, "--age", "x", "old");
@@ -134,10 +135,10 @@ static void what_does_not_fit_together_is_named(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "it needs --stack", why, "-p", "1", "-d", "3");
 	ASSERT_REFUSED(EXIT_USAGE, "cannot be combined with --addr", why, "-p", "1", "--type", "a",
 		       "--size", "8");
-	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks goes with none of --json,", heap, "-p",
+	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks cannot be combined with any of", heap, "-p",
 		       "4194303", "--debug-blocks", "--json");
-	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks goes with none of", heap, "-p", "4194303",
-		       "--debug-blocks", "-n", "5");
+	ASSERT_REFUSED(EXIT_USAGE, "--debug-blocks cannot be combined with any of", heap, "-p",
+		       "4194303", "--debug-blocks", "-n", "5");
 	ASSERT_REFUSED(EXIT_USAGE, "'x' is not an option; the process is given with -p PID", why,
 		       "x");
 }
