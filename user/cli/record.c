@@ -431,7 +431,7 @@ static int say_nothing_traced(const struct record_config *c, struct session *s)
 
 	session__status(s, &st);
 	selection_config__describe(&c->trace.selection, wanted, sizeof(wanted));
-	complain("nothing was traced: no process fitted%s%s in %.1f s", *wanted ? " " : "", wanted,
+	complain("nothing was traced: no process matched%s%s in %.1f s", *wanted ? " " : "", wanted,
 		 st.elapsed_s);
 	return EXIT_FAILED;
 }

@@ -144,11 +144,10 @@ static const struct option_row view_rows[] = {
 		"and how long it lived."},
 	{"weight", .arg = "WHAT", .values = "live objects allocated freed growth peak",
 	 .take = take_view, .help = "by live, objects, allocated, freed, growth or peak",
-	 .man = "What the table, collapsed and svg weigh stacks by: live (bytes, the default), "
-		"objects, allocated and "
-		"freed (bytes of the run), growth (bytes per second), or peak (bytes at the "
-		"highest moment: the "
-		"default of a COMMAND's table)."},
+	 .man = "The figure by which the table, collapsed and svg weigh stacks: live (bytes, the "
+		"default), objects, allocated and freed (bytes of the run), growth (bytes per "
+		"second), or peak (bytes at the highest moment: the default of a COMMAND's "
+		"table)."},
 	{"by", .arg = "WHOSE", .values = "thread process module", .take = take_view,
 	 .help = "begin each stack with its thread, process or module",
 	 .man = "As its first frame, in collapsed and svg. A module is a file, or a component of "
@@ -161,11 +160,11 @@ static const struct option_row view_rows[] = {
 		"the allocation gives the stack its component."},
 	{"threads", .flag = offsetof(struct record_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
-	 .man = "Threads whose names differ only in numbers count as one pool. Only what is traced "
-		"continuously is counted. --json has each thread by itself."},
+	 .man = "Threads whose names differ only in numbers count as one pool. Only calls that "
+		"are traced continuously are counted. --json has each thread by itself."},
 	{"sites", .flag = offsetof(struct record_config, more.sites),
 	 .help = "by stack: allocated, freed, lowest, current, highest",
-	 .man = "Only what is traced continuously is counted."},
+	 .man = "Only calls that are traced continuously are counted."},
 	{"lifetimes", .flag = offsetof(struct record_config, more.lifetimes),
 	 .help = "by stack: how old objects were when they were freed",
 	 .man = "In powers of ten from 10 us on. In windows, lifetimes are estimated."},
@@ -238,8 +237,9 @@ const struct command command_record = {
 	       "(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
 	       "report). SIGTERM ends the run as Ctrl-C does.",
 	.groups = groups,
-	.status = "Exit status: 0, 1 (failed, or no process fitted the selection), 2 (usage); with "
-		  "a COMMAND that of the command, 128+N when signal N ended it.",
+	.status =
+		"Exit status: 0, 1 (failed, or no process matched the selection), 2 (usage); with "
+		"a COMMAND that of the command, 128+N when signal N ended it.",
 	.stops = true,
 };
 

@@ -64,8 +64,8 @@ TAKE_OPTION(delay)
 static const struct option_row delay_rows[] = {
 	{"delay", .arg = "SECONDS", .by_default = "1", .take = take_delay,
 	 .help = "how often the screen is updated",
-	 .man = "0.1 to 3600. Where reading the kernel's tables takes long, stacks are updated "
-		"less often than that."},
+	 .man = "0.1 to 3600. If reading the kernel's tables takes long, stacks are updated less "
+		"often."},
 	{},
 };
 

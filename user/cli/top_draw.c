@@ -485,7 +485,7 @@ static const char *const help_lines[] = {
 	"Up Down k j     select; PgUp PgDn, Home End",
 	"Enter Right     into the process, into the stack: all its frames",
 	"Left Backspace  back; so does Esc, where there is no filter",
-	"/               only what has this in a function's name; Esc: all again",
+	"/               show only rows with a text in a function's name; Esc: show all",
 	"space p         pause: what is shown stays, the tracing goes on",
 	"w               write a snapshot: the files that record would write",
 	"q Ctrl-C        quit",

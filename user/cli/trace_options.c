@@ -150,8 +150,8 @@ static int parse_place(const char *command, const char *text, enum session_regio
 	else if (!strcmp(text, "syscalls"))
 		*ret = REGIONS_SYSCALLS;
 	else
-		return usage_error(command, "regions are seen at libc or at syscalls, not at '%s'",
-				   text);
+		return usage_error(command,
+				   "regions are probed at libc or at syscalls, not at '%s'", text);
 	return 0;
 }
 
@@ -418,9 +418,9 @@ const struct option_row trace_how_rows[] = {
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
 	 .man = "Per cent of the process's own CPU time, or of one core, if the process leaves the "
-		"core mostly idle. off: no limit. A process for which tracing all the time costs "
-		"more is traced in random short windows. Without this option, tracing all the time "
-		"may cost 5, and windows may cost 1; there is no limit with -i 1 and for a "
+		"core mostly idle. off: no limit. If tracing all the time would cost more, the "
+		"process is traced in short random windows. Without this option, tracing all the "
+		"time may cost 5, and windows may cost 1; there is no limit with -i 1 and for a "
 		"COMMAND. With 5 there are more windows, and answers come sooner."},
 	{},
 };
@@ -431,10 +431,10 @@ const struct option_row trace_output_rows[] = {
 	 .arg = "PREFIX",
 	 .by_default = "memtrace",
 	 .take = take_output,
-	 .help = "of file names; -: table to stdout",
-	 .man = "The name of a directory with a slash at its end puts the files into that "
-		"directory. A COMMAND's table goes to standard error, or with - to standard "
-		"output. - may be given besides a prefix."},
+	 .help = "prefix of files; -: table to stdout",
+	 .man = "The names of the files of -f begin with PREFIX. The name of a directory with a "
+		"slash at its end puts the files into that directory. A COMMAND's table goes to "
+		"standard error, or with - to standard output. - may be given besides a prefix."},
 	{.name = "format",
 	 .letter = 'f',
 	 .arg = "LIST",
@@ -476,7 +476,7 @@ const struct option_row trace_rare_rows[] = {
 	 .help = "session, multi or perf instead of the best that works",
 	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},
 	{"no-return-probes", .flag = offsetof(struct trace_config, no_returns),
-	 .help = "read results at ret instructions; costs more",
+	 .help = "read return values at ret instructions; costs more",
 	 .man = "No call returns through a probe. This is the default on kernels whose return "
 		"probes would kill the target."},
 	{"max-live", .arg = "N", .by_default = "1048576", .take = take_max_live,
@@ -518,7 +518,7 @@ const struct option_row trace_where_rows[] = {
 
 const struct option_row trace_debug_rows[] = {
 	{"debug-regions-at", .arg = "PLACE", .values = "libc syscalls", .take = take_region_place,
-	 .help = "where regions are seen (default: libc if all calls go through it)",
+	 .help = "where regions are probed (default: libc if all calls go through it)",
 	 .man = "At the functions of libc, or at the system calls. The default is the system "
 		"calls where not all calls "
 		"go through libc."},
@@ -544,8 +544,7 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 		return usage_error(
 			command,
 			"--max-host-overhead is for many processes together (-a, --comm ..., more"
-			" than %d "
-			"pids); for each by itself there is --max-overhead",
+			" than %d pids); to limit the cost in each process, use --max-overhead",
 			SESSION_SEPARATE);
 	if (!c->interval_given)
 		c->capture.interval = default_interval(c, starts_program);
@@ -588,7 +587,7 @@ void trace_config__say_missing(const struct trace_config *c, const struct sessio
 	const struct capture_probe *probes = session__probes(s, &n);
 
 	if (session__no_returns(s) && !c->no_returns && c->what & WHAT_HEAP)
-		complain("no return probes: %s. What calls return is read at the functions' ret "
+		complain("no return probes: %s. memtrace reads return values at the functions' ret "
 			 "instructions, which costs more",
 			 session__no_returns(s));
 	for (size_t i = 0; i < c->extra.n; i++) {
@@ -597,7 +596,8 @@ void trace_config__say_missing(const struct trace_config *c, const struct sessio
 		for (size_t j = 0; j < n; j++)
 			found = found || probes[j].point->name == c->extra.list[i].symbol;
 		if (!found)
-			complain("no file %s is mapped yet: %s is probed when one is",
+			complain("no traced process has mapped the file %s yet: %s will be probed "
+				 "when a process maps it",
 				 c->extra.list[i].file, c->extra.list[i].symbol);
 	}
 }
