@@ -103,7 +103,7 @@ static void print_hazards(const struct features *f)
 		puts("  - return probes are system calls here, and a seccomp filter that does not "
 		     "know them kills the process (Linux 6.11 to 6.13 without the fix of early "
 		     "2025; tried on a child of memtrace's own). So memtrace uses no return "
-		     "probes: it reads results at the ret instructions, which costs more.");
+		     "probes: it reads return values at the ret instructions, which costs more.");
 	if (f->shadow_stacks_kill)
 		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): "
 		     "if a traced process has one, memtrace uses no return probes.");
@@ -215,7 +215,7 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 		if (p->site.why[0])
 			printf("%23s%s\n", "", p->site.why);
 	}
-	printf("    a call that comes a millisecond or more after the last one: %.0f ns more\n",
+	printf("    a call at least a millisecond after the call before it costs %.0f ns more\n",
 	       plan->calibration.rare_ns);
 }
 
@@ -253,8 +253,8 @@ static int print_named(pid_t pid, const struct alloc_options *named, struct allo
 		return 0;
 	rc = maps__read(pid, &maps);
 	if (rc) {
-		complain("the named functions are not looked for: cannot read the mappings of pid "
-			 "%d: %s",
+		complain("cannot search for the functions that you named: the mappings of pid %d "
+			 "cannot be read: %s",
 			 pid, strerror(-rc));
 		return EXIT_FAILED;
 	}

@@ -163,7 +163,7 @@ static const struct option_row what_rows[] = {
 	 .arg = "HEX",
 	 .take = take_addr,
 	 .help = "who holds the block at this address; may be given several times",
-	 .man = "With or without 0x. Any address within the block will do."},
+	 .man = "With or without 0x. The address may be anywhere in the block."},
 	{.name = "size",
 	 .arg = "BYTES",
 	 .take = take_size,
@@ -337,7 +337,7 @@ static int run(struct why_config *c)
 	}
 	rc = why__run(c->pid, &c->options, &why, &err);
 	if (rc) {
-		error__set(&err, rc, "cannot look at process %d", (int)c->pid);
+		error__set(&err, rc, "cannot search the memory of process %d", (int)c->pid);
 		return fail(&err);
 	}
 	rc = why_report__make(c->pid, &why, asked, found ? found->makers : NULL, &c->report);

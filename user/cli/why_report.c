@@ -63,8 +63,8 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 			 "%s of the heap could not be followed", format_bytes(unfollowed, text));
 	else if ((double)losses[WHY_LOSS_UNSETTLED] > MOST_UNSETTLED * (double)sums->lost)
 		snprintf(report->doubt, sizeof(report->doubt),
-			 "%" PRIu64 " blocks seem lost, but scans took blocks off this list until "
-			 "the search ended: the last of these scans took %" PRIu64 " off",
+			 "%" PRIu64 " blocks seem lost, but this list was not final when the "
+			 "search ended: the last scan that changed it took %" PRIu64 " blocks off",
 			 sums->lost, losses[WHY_LOSS_UNSETTLED]);
 	else if (losses[WHY_LOSS_BEYOND] && !sums->lost)
 		snprintf(report->doubt, sizeof(report->doubt),

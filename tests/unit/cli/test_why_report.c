@@ -68,8 +68,8 @@ static void test_a_list_that_is_not_settled(void **state)
 
 	(void)state;
 	why.sums.unsettled = 40;
-	assert_doubt(&why, "7 blocks seem lost, but scans took blocks off this list until the "
-			   "search ended: the last of these scans took 40 off");
+	assert_doubt(&why, "7 blocks seem lost, but this list was not final when the search "
+			   "ended: the last scan that changed it took 40 blocks off");
 }
 
 /* The last scan took only few blocks off the list. So blocks are called lost, and the report tells
