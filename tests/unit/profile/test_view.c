@@ -225,7 +225,7 @@ static void what_is_not_known_is_refused(void **state)
 		view_options__refusal(&freed_by_thread, p),
 		"only what is live is known by thread: which thread's memory was freed is not "
 		"known");
-	assert_non_null(strstr(view_options__refusal(&growth, p), "nothing of growth"));
+	assert_non_null(strstr(view_options__refusal(&growth, p), "no growth"));
 	p->growth.stacks_known = true;
 	assert_null(view_options__refusal(&growth, p));
 	p->sites[0].growth.bytes_per_s = NAN;
