@@ -535,7 +535,8 @@ $(CHECK_B)/unit/session/test_profiles: UNIT_FLAGS := $(foreach f,capture__drain 
 	capture__tables_refused capture__unwinding_refused capture__beat build__profile,\
 	-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_patched: UNIT_FLAGS := $(foreach f,capture__probes \
-	capture__probes_file capture__refusals capture__allow process__each,-Wl,--wrap=$(f))
+	capture__probes_file capture__refusals capture__allow process__each \
+	region_source__patched_in region_calls__stop,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

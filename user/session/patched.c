@@ -192,7 +192,9 @@ void patched__look_again(struct session *s, struct target *t)
 	char text[640];
 	int rc;
 
-	if (t->regions && !t->regions_stopped_ns &&
+	/* Probes on system calls do not touch the target's code. Its C library may have been found
+	 * before another target showed that such probes are needed. */
+	if (s->region_place == REGIONS_LIBC && t->regions && !t->regions_stopped_ns &&
 	    region_source__patched_in(t->regions, t->info.pid, &t->maps))
 		region_calls__stop(s, t);
 	for (size_t i = 0; s->everywhere && i < s->n_attached; i++)

@@ -14,7 +14,7 @@ static const struct allocator probed = {.family = "glibc", .file = {8, 1, 100}};
 
 static struct {
 	bool is_refused;
-	size_t n_searches, n_allowed;
+	size_t n_searches, n_allowed, n_stops;
 } fake;
 
 const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n);
@@ -65,6 +65,22 @@ int __wrap_process__each(int (*fn)(pid_t pid, void *ctx), void *ctx)
 	return 0;
 }
 
+const char *__wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
+					     const struct maps *maps);
+const char *__wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
+					     const struct maps *maps)
+{
+	(void)source, (void)pid, (void)maps;
+	return "mmap";
+}
+
+void __wrap_region_calls__stop(struct session *s, struct target *t);
+void __wrap_region_calls__stop(struct session *s, struct target *t)
+{
+	(void)s, (void)t;
+	fake.n_stops++;
+}
+
 static size_t searches_for(struct session *s, const char *family, uint64_t inode)
 {
 	struct allocator a = {.family = family, .file = {8, 1, inode}}, *list[] = {&a};
@@ -105,11 +121,28 @@ static void a_lifted_refusal_does_not_let_all_be_searched(void **state)
 	binaries__free(s.binaries);
 }
 
+/* One target's libc was found, and then another target's code showed that probes on libc are not
+ * enough. The probes on system calls are in nobody's code, and see the regions of all targets. */
+static void patched_code_stops_no_probes_on_system_calls(void **state)
+{
+	struct region_source libc = {};
+	struct target t = {.regions = &libc};
+	struct session s = {.region_place = REGIONS_SYSCALLS};
+
+	(void)state;
+	patched__look_again(&s, &t);
+	assert_int_equal(fake.n_stops, 0);
+	s.region_place = REGIONS_LIBC;
+	patched__look_again(&s, &t);
+	assert_int_equal(fake.n_stops, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_what_may_get_probes_is_searched_for),
 		cmocka_unit_test(a_lifted_refusal_does_not_let_all_be_searched),
+		cmocka_unit_test(patched_code_stops_no_probes_on_system_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
