@@ -27,6 +27,10 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_GO == (int)ABI_UNWIND_GO,
 	       "kinds of rule");
 
+/* The caller tries at once again if memory is short for a table, but only so many times for each
+ * file. A file may need more memory than there will ever be. */
+#define MAX_SHORT 8
+
 #define UNUSED_START (1ULL << 62) /* above every address: the search among mappings ends there */
 
 /* What memtrace notes about the table of one binary. */
@@ -38,6 +42,7 @@ struct unwind_entry {
 	uint32_t users;	   /* processes that map the binary */
 	uint64_t let_go;   /* value of the store's `clock` when the table lost its last user */
 	bool refused;	   /* at least once there was no room for the table */
+	uint8_t n_short;   /* how often memory was short for the table, up to MAX_SHORT */
 };
 
 /* The tables that a process uses. */
@@ -223,8 +228,8 @@ bool capture__forget_binary(struct capture *c, size_t index)
 }
 
 /* Builds the binary's table, if the file has one and if there is room for it. The table is in the
- * kernel after the next capture__put_tables() at the latest. 0 or -ENOMEM. Afterwards e->number is
- * 0 if there is no table. */
+ * kernel after the next capture__put_tables() at the latest. 0; -ENOMEM: it may help to try again.
+ * Afterwards e->number is 0 if there is no table. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	struct unwind_store *store = &c->unwind;
@@ -248,6 +253,9 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 	if (rc == -ENOMEM) { /* the next attempt may succeed */
 		e->tried = false;
 		refuse_table(store, e);
+		if (e->n_short == MAX_SHORT)
+			return 0;
+		e->n_short++;
 		return rc;
 	}
 	if (rc)

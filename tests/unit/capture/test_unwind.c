@@ -89,7 +89,7 @@ int __wrap_unwind_table__build(const struct elf_image *image, size_t max_rows,
 
 static struct memtrace_bpf__rodata rodata = {.use_tables = true};
 static struct memtrace_bpf skel = {.rodata = &rodata};
-static struct capture capture = {.skel = &skel, .unwind.max_chunks = 16};
+static struct capture capture = {.skel = &skel};
 static struct binaries *binaries;
 static struct maps maps, one; /* one: only the first file's code */
 
@@ -103,6 +103,7 @@ static int know_one(void **state)
 	skel.maps.mappings = (struct bpf_map *)MAPPINGS;
 	skel.maps.unwind_tables = (struct bpf_map *)TABLES;
 	skel.maps.tables_by_file = (struct bpf_map *)PARTS;
+	capture.unwind.max_chunks = 16;
 	if (maps__read(getpid(), &maps) || binaries__new(&binaries))
 		return -1;
 	while (i < maps.n && (!maps.entries[i].executable || !maps.entries[i].file.inode))
@@ -138,11 +139,32 @@ static void a_table_without_memory_is_made_later(void **state)
 	assert_int_equal(capture__tables_refused(&capture), 1);
 }
 
+/* The process's other mappings must not wait for ever for a file that needs too much memory. A
+ * later call still tries again. */
+static void a_table_without_memory_holds_nothing_up_for_ever(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	fails = true;
+	told = (struct abi_mapping){};
+	while (n < 100 && capture__set_mappings(&capture, binaries, PROCESS, &one))
+		n++;
+	assert_in_range(n, 2, 20);
+	assert_int_equal(told.start, one.entries->start);
+	assert_int_equal(told.table, 0);
+	fails = false;
+	assert_int_equal(capture__set_mappings(&capture, binaries, PROCESS, &one), 0);
+	assert_int_equal(told.table, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_table_without_memory_is_made_later, know_one,
 						forget_all),
+		cmocka_unit_test_setup_teardown(a_table_without_memory_holds_nothing_up_for_ever,
+						know_one, forget_all),
 	};
 
 	return cmocka_run_group_tests_name("unwind", tests, NULL, NULL);
