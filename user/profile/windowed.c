@@ -196,13 +196,13 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 }
 
 /* Returns how many bytes born in continuous stratum i were held at its end. If it is several merged
- * stretches, left[i] also counts what ended before its end. */
+ * stretches, left[i] also counts what ended before its end. Otherwise this is left[i]. */
 static double own_at_end(const struct context *c, size_t i)
 {
 	size_t last = last_stretch(c, c->strata->at[i].from_s);
-	double before = last < c->strata->n ? c->held[last] : 0;
+	double before = last < c->strata->n ? fmax(c->held[last] - c->lost[i], 0) : 0;
 
-	return fmin(c->left[i], c->held[i] - fmax(before - c->lost[i], 0));
+	return fmin(c->left[i], c->held[i] - fmin(before, held_from_before(c, i)));
 }
 
 /* Returns how many bytes of a continuous stratum were born until to_s and live at time t. share:

@@ -768,11 +768,15 @@ void targets__take_news(struct session *s)
 	if (s->watch)
 		watch__deliver(s->watch);
 	sweep__lost_news(s);
-	for (size_t i = 0; i < s->n_targets; i++)
-		if (s->targets[i]->code_changed) {
-			s->targets[i]->code_changed = false;
-			patched__look_again(s, s->targets[i]);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		/* the pid of a process that has ended may be another's by now */
+		if (t->code_changed && !t->exit_ns && !t->ended) {
+			t->code_changed = false;
+			patched__look_again(s, t);
 		}
+	}
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i]->exit_ns && !s->targets[i]->ended) {
 			targets__note_end(s, s->targets[i]);
