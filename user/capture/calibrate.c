@@ -460,7 +460,7 @@ static int attach_own_libc(struct capture *c, pid_t pid)
 
 	if (rc)
 		return rc;
-	rc = region_source__find(getpid(), &maps, false, &source, NULL);
+	rc = region_source__find(getpid(), &maps, false, &(struct elf_meanwhile){}, &source, NULL);
 	if (!rc)
 		rc = source->syscalls ? -ENOTSUP : capture__attach_regions(c, source, pid, NULL);
 	region_source__free(source);

@@ -101,9 +101,9 @@ static bool is_wanted(const char *name, const void *ctx)
 /* Examines one file. 1: the search ends. The file is the C library, or it shows that probes on libc
  * are not enough. 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
-		   const struct map_entry *entry)
+		   const struct elf_meanwhile *meanwhile, const struct map_entry *entry)
 {
-	const struct elf_wanted wanted = {.fn = is_wanted};
+	const struct elf_wanted wanted = {is_wanted, NULL, *meanwhile};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol symbol;
@@ -167,7 +167,8 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 }
 
 int region_source__find(pid_t pid, const struct maps *maps, bool loading,
-			struct region_source **ret, struct error *err)
+			const struct elf_meanwhile *meanwhile, struct region_source **ret,
+			struct error *err)
 {
 	_cleanup_(cleanup_source) struct region_source *s = calloc(1, sizeof(*s));
 	struct link_object objects[1024];
@@ -180,7 +181,7 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, objects[i].dynamic);
 
-		rc = entry ? examine(s, pid, maps, entry) : 0;
+		rc = entry ? examine(s, pid, maps, meanwhile, entry) : 0;
 	}
 	/* If the process has no list of its files (yet), all mapped files are searched. While the
 	 * process is `loading`, the C library may be among these files. Otherwise the search only
@@ -189,7 +190,7 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 		const struct map_entry *entry = &maps->entries[i];
 
 		if (entry->executable && entry->file.inode)
-			rc = examine(s, pid, maps, entry);
+			rc = examine(s, pid, maps, meanwhile, entry);
 	}
 	if (rc < 0)
 		return error__set(err, rc, "cannot look at the C library of pid %d: %s", pid,

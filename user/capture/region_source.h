@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "bpf/abi.h"
 #include "capture/patch.h"
+#include "elf/image.h"
 #include "elf/probe_site.h"
 #include "proc/maps.h"
 
@@ -41,10 +42,11 @@ const char *region_source__patched_in(const struct region_source *source, pid_t 
 				      const struct maps *maps);
 
 /* Finds the source for pid. `maps`: the address space of pid. `loading`: the dynamic linker of pid
- * is still at work, and -ENOENT means that the C library is not mapped yet. 0; other negative errno
- * with err. */
+ * is still at work, and -ENOENT means that the C library is not mapped yet. meanwhile: is called
+ * while a file is read. 0; other negative errno with err. */
 int region_source__find(pid_t pid, const struct maps *maps, bool loading,
-			struct region_source **ret, struct error *err);
+			const struct elf_meanwhile *meanwhile, struct region_source **ret,
+			struct error *err);
 void region_source__free(struct region_source *source);
 
 #endif

@@ -30,14 +30,19 @@ struct elf_symbol {
 	bool dynamic;  /* true: the symbol is from .dynsym; false: from .symtab */
 };
 
+/* Work that cannot wait until a large file has been read. */
+struct elf_meanwhile {
+	void (*fn)(void *ctx); /* NULL: nothing is called */
+	void *ctx;
+};
+
 /* Which symbols the caller will ask for. fn is called with the names of all symbols, without
  * versions: is the name wanted? A large table takes seconds. So meanwhile is called after each
- * piece, which takes some milliseconds. NULL: nothing is called. */
+ * piece, which takes some milliseconds. */
 struct elf_wanted {
 	bool (*fn)(const char *name, const void *ctx);
 	const void *ctx;
-	void (*meanwhile)(void *ctx);
-	void *meanwhile_ctx;
+	struct elf_meanwhile meanwhile;
 };
 
 /* For struct elf_wanted: is the name among `names`, an array of pointers that ends with NULL? */

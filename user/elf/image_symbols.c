@@ -152,8 +152,8 @@ static int read_pieces(struct reading *r)
 			err = examine(r, &r->symbols[i], r->versions_off ? r->versions[i] : 0);
 		if (err)
 			return err;
-		if (r->wanted && r->wanted->meanwhile)
-			r->wanted->meanwhile(r->wanted->meanwhile_ctx);
+		if (r->wanted && r->wanted->meanwhile.fn)
+			r->wanted->meanwhile.fn(r->wanted->meanwhile.ctx);
 	}
 	return 0;
 }

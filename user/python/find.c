@@ -87,17 +87,20 @@ struct python_file {
 
 struct python_files {
 	const struct binaries *binaries;
+	struct elf_meanwhile meanwhile;
 	struct python_file **at; /* indexed by binary->index; NULL: the file was not read yet */
 	size_t n;
 };
 
-int python_files__new(const struct binaries *binaries, struct python_files **ret)
+int python_files__new(const struct binaries *binaries, const struct elf_meanwhile *meanwhile,
+		      struct python_files **ret)
 {
 	struct python_files *files = calloc(1, sizeof(*files));
 
 	if (!files)
 		return -ENOMEM;
 	files->binaries = binaries;
+	files->meanwhile = *meanwhile;
 	*ret = files;
 	return 0;
 }
@@ -120,7 +123,8 @@ void python_files__forget(struct python_files *files, size_t index)
 	files->at[index] = NULL;
 }
 
-static int read_file(int fd, const struct map_entry *entry, struct python_file *file)
+static int read_file(int fd, const struct map_entry *entry, const struct elf_meanwhile *meanwhile,
+		     struct python_file *file)
 {
 	static const char *const names[] = {"_PyEval_EvalFrameDefault",
 					    "_PyRuntime",
@@ -128,7 +132,7 @@ static int read_file(int fd, const struct map_entry *entry, struct python_file *
 					    "Py_Version",
 					    "PyFrame_Type",
 					    NULL};
-	const struct elf_wanted wanted = {.fn = elf_wanted__is_listed, .ctx = names};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names, *meanwhile};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	struct elf_symbol eval, runtime, type, version = {}, frame = {};
 	const struct python_layout *layout = NULL;
@@ -180,7 +184,7 @@ static int file_of(struct python_files *files, const struct map_entry *entry,
 	if (fd < 0)
 		return fd;
 	file = calloc(1, sizeof(*file));
-	rc = file ? read_file(fd, entry, file) : -ENOMEM;
+	rc = file ? read_file(fd, entry, &files->meanwhile, file) : -ENOMEM;
 	if (rc)
 		return rc;
 	*ret = files->at[binary->index] = file;

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "elf/binary.h"
+#include "elf/image.h"
 #include "proc/maps.h"
 
 /* How a code object stores its table of line numbers. */
@@ -93,8 +94,10 @@ struct python {
 struct python_files;
 
 /* Makes an empty cache. binaries: the known files; other files are ignored. The caller keeps
- * `binaries` until python_files__free(). 0 or -ENOMEM. */
-int python_files__new(const struct binaries *binaries, struct python_files **ret);
+ * `binaries` until python_files__free(). meanwhile: is called while a file is read. 0 or
+ * -ENOMEM. */
+int python_files__new(const struct binaries *binaries, const struct elf_meanwhile *meanwhile,
+		      struct python_files **ret);
 void python_files__free(struct python_files *files);
 
 /* Forgets what was read from the file whose binary has, or had, this index. */

@@ -147,6 +147,7 @@ static bool can_probe_copies(int kind)
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err)
 {
+	const struct elf_meanwhile nothing = {};
 	struct capture_options with_regions = *options;
 	struct alloc_files *files;
 	struct alloc_how how;
@@ -173,7 +174,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		maps__free(&maps);
 		return error__set(err, rc, "out of memory");
 	}
-	rc = region_source__find(pid, &maps, false, &ret->regions, err);
+	rc = region_source__find(pid, &maps, false, &nothing, &ret->regions, err);
 	if (!rc)
 		rc = allocators__find(files, pid, &maps, ALLOC_OWN, options->extra,
 				      options->n_extra, &ret->allocators, &ret->no_allocator);
@@ -484,6 +485,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct symbolize_options symbolize_options = o->symbolize;
+	struct elf_meanwhile meanwhile;
 	struct alloc_how how;
 	struct session *s;
 	bool refuse;
@@ -548,10 +550,11 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				 .markers = !s->everywhere && !o->command && s->interval > 1 &&
 					    !s->n_extra,
 				 .meanwhile = {guard__wait, s}};
+	meanwhile = (struct elf_meanwhile){guard__wait, s};
 	s->run = profile_run__new();
 	if (!s->run || binaries__new(&s->binaries) ||
 	    alloc_files__new(s->binaries, &how, &s->alloc_files) ||
-	    python_files__new(s->binaries, &s->python_files) ||
+	    python_files__new(s->binaries, &meanwhile, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;

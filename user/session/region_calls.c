@@ -147,6 +147,7 @@ static int attach_syscalls(struct session *s, const char *why, struct error *err
 
 int region_calls__attach(struct session *s, bool loading, struct error *err)
 {
+	const struct elf_meanwhile meanwhile = {guard__wait, s};
 	int rc;
 
 	capture__on_region_call(s->capture, on_call, s);
@@ -170,7 +171,8 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		rc = region_source__find(t->info.pid, &t->maps, loading, &t->regions, err);
+		rc = region_source__find(t->info.pid, &t->maps, loading, &meanwhile, &t->regions,
+					 err);
 		if (rc)
 			return rc;
 		if (!t->regions->syscalls)
@@ -207,7 +209,8 @@ int region_calls__attach_again(struct session *s, struct target *t, struct error
 				  "much");
 	if (s->region_place != REGIONS_LIBC)
 		return 0;
-	rc = region_source__find(t->info.pid, &t->maps, false, &t->regions, err);
+	rc = region_source__find(t->info.pid, &t->maps, false,
+				 &(struct elf_meanwhile){guard__wait, s}, &t->regions, err);
 	if (!rc && t->regions->syscalls)
 		rc = error__set(err, -ENOTSUP, "its regions cannot be seen at libc's functions: %s",
 				t->regions->why);

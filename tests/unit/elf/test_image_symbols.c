@@ -123,7 +123,7 @@ static void test_large_strings(void **state)
 		{"unwanted", 34 << 20}, {"object", 35 << 20},
 	};
 	size_t n_calls = 0;
-	const struct elf_wanted wanted = {elf_wanted__is_listed, names, count_call, &n_calls};
+	const struct elf_wanted wanted = {elf_wanted__is_listed, names, {count_call, &n_calls}};
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = -1;
 	struct crafted file = craft();

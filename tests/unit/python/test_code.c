@@ -2,15 +2,19 @@
 /* Code objects laid out by hand in this process. memtrace reads them as if they were in a
  * target. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "python/python.h"
 
 #define TYPE 0x7777777
@@ -296,11 +300,56 @@ static void none_is_found_without_python(void **state)
 	(void)state;
 	assert_int_equal(maps__read(getpid(), &maps), 0);
 	assert_int_equal(binaries__new(&binaries), 0);
-	assert_int_equal(python_files__new(binaries, &files), 0);
+	assert_int_equal(python_files__new(binaries, &(struct elf_meanwhile){}, &files), 0);
 	assert_int_equal(python__find(files, getpid(), &maps, &found), -ENOENT);
 	python_files__free(files);
 	binaries__free(binaries);
 	maps__free(&maps);
+}
+
+static void count_call(void *ctx)
+{
+	++*(size_t *)ctx;
+}
+
+/* Any process may map a file with this name and a symbol table that takes seconds. */
+static void others_can_work_while_a_file_is_read(void **state)
+{
+	char path[] = "/tmp/python-XXXXXX";
+	_cleanup_close_ int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = mkostemp(path, O_CLOEXEC);
+	off_t size = lseek(self, 0, SEEK_END), at = 0;
+	const struct map_entry *entry;
+	struct python_files *files;
+	struct binaries *binaries;
+	struct binary *binary;
+	struct maps maps;
+	struct python found;
+	size_t n_calls = 0;
+	void *code;
+
+	(void)state;
+	while (at < size)
+		assert_true(sendfile(fd, self, &at, (size_t)(size - at)) > 0);
+	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(code != MAP_FAILED);
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	entry = maps__find(&maps, (uintptr_t)code);
+	assert_non_null(entry);
+	assert_int_equal(binaries__new(&binaries), 0);
+	assert_int_equal(binaries__add(binaries, &entry->file, fcntl(fd, F_DUPFD_CLOEXEC, 0), -1,
+				       path, &binary),
+			 0);
+	assert_int_equal(
+		python_files__new(binaries, &(struct elf_meanwhile){count_call, &n_calls}, &files),
+		0);
+	assert_int_equal(python__find(files, getpid(), &maps, &found), -ENOENT);
+	assert_true(n_calls > 0);
+	python_files__free(files);
+	binaries__free(binaries);
+	maps__free(&maps);
+	munmap(code, 4096);
+	unlink(path);
 }
 
 int main(void)
@@ -313,6 +362,7 @@ int main(void)
 		cmocka_unit_test(lies_are_refused),
 		cmocka_unit_test(names_stay_without_lines_and_files),
 		cmocka_unit_test(none_is_found_without_python),
+		cmocka_unit_test(others_can_work_while_a_file_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
