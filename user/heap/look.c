@@ -89,8 +89,10 @@ static uint64_t describe_word(struct image *image, const struct blocks *blocks,
 	switch (region->kind) {
 	case IMAGE_CONST:
 	case IMAGE_DATA:
-	case IMAGE_BSS:
 		return kind_word(LOOK_FILE, word);
+	case IMAGE_BSS: /* also memory that an allocator has mapped right behind a file */
+		return blocks__find_span(blocks, word) ? describe_pointer(blocks, word)
+						       : kind_word(LOOK_FILE, word);
 	case IMAGE_BRK:
 	case IMAGE_ANON:
 		return blocks__find_span(blocks, word) ? describe_pointer(blocks, word)

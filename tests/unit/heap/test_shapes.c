@@ -2,11 +2,13 @@
 /* Blocks laid out by hand. Tests which of them count as alike. */
 #include "fake.h"
 
+#include "heap/look.h"
 #include "heap/shapes.h"
 
 #define FILE_AT 0x400000ULL
 #define HEAP	0x500000ULL
 #define ANON	0x600000ULL
+#define LIBRARY 0x700000ULL
 #define BYTES	0x10000ULL
 #define NUMBER	0x9000000000000001ULL
 #define TEXT	0x7473657474657374ULL /* "tsettest" */
@@ -250,6 +252,33 @@ static void test_labels_without_blocks(void **state)
 	end();
 }
 
+/* An allocator's memory may lie right behind a file's data, and looks like the file's bss. */
+static void test_targets_behind_a_file(void **state)
+{
+	const struct span model = {
+		.kind = SPAN_FREE, .start = LIBRARY + 0x1000, .end = LIBRARY + 0x3000};
+	const uint64_t words[] = {LIBRARY + 0x1000, LIBRARY + 0x2000, LIBRARY};
+	struct block block = {.start = HEAP + 16, .size = 24, .in_use = true};
+	size_t dropped[HEAP_ALLOCATORS];
+	struct look look;
+	struct span *behind;
+
+	(void)state;
+	start();
+	fake__add(&fake, LIBRARY, 0x1000, "rw-p 00001000 08:01 78 /lib/lib.so");
+	fake__add(&fake, LIBRARY + 0x1000, 0x2000, FAKE_ANON);
+	assert_int_equal(blocks__add(blocks, &model, &behind), 0);
+	image = fake__image(&fake);
+	assert_int_equal(blocks__finish(blocks, dropped), 0);
+	block.span = blocks__find_span(blocks, HEAP);
+	look = look__of(image, blocks, &block, words, 3);
+	assert_int_equal(look.words[0] >> 56, LOOK_HEAP);
+	assert_int_equal(look.words[0], look.words[1]);
+	assert_int_equal(look.words[2] >> 56, LOOK_FILE);
+	blocks__free(blocks);
+	fake__free(&fake, image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_exact_targets),
 		cmocka_unit_test(test_classes),
 		cmocka_unit_test(test_labels_without_blocks),
+		cmocka_unit_test(test_targets_behind_a_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
