@@ -20,9 +20,9 @@ struct perf_map_wanted {
 };
 
 /* Parses len bytes of such a file. wanted: NULL if any address may be looked up; then a large file
- * takes seconds. The text need not end with a NUL, and is not needed after the
- * call. A JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h)
- * and cut at NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. A line
+ * takes seconds. The text need not end with a NUL, and is not needed after the call. A JIT reuses
+ * memory: where lines overlap, the last one wins. Names are cleaned (clean.h) and cut at
+ * NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. A line
  * is not used if it has another form, no name, or an empty or wrapped range. After 2 Mi used lines,
  * no further line is used (no real JIT writes so many). A last line without a newline is not used,
  * because its name may be only half written. 0 or -ENOMEM. */
