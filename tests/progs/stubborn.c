@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control flow that a tracer must not disturb, in --rounds N (200). Signals: they arrive anywhere
- * in the allocator, and there are siglongjmp out of a handler and an alternate signal stack. Jumps:
- * setjmp/longjmp over many frames that hold blocks. Stacks: coroutines that allocate on their own
- * stacks, threads that exit from deep stacks, deep recursion. Also qsort with its own buffer.
+ * in the allocator. Their handler runs on an alternate signal stack, and sometimes leaves by
+ * siglongjmp. Jumps: setjmp/longjmp over many frames that hold blocks. Stacks: coroutines that
+ * allocate on their own stacks, threads that exit from deep stacks, deep recursion. Also qsort with
+ * its own buffer.
  * Prints {"checksum": ...}, which depends on --rounds alone, and exits with the status of --exit N.
  * Traced or not, the output is the same. */
 #include <pthread.h>

@@ -334,7 +334,8 @@ static int note_indexed_store(struct finder *f, const struct path *path,
 		path__explain(f, path);
 		return 1;
 	}
-	/* without a state, a path ends once its purpose is known */
+	/* If walks follow no pointer: as soon as a path from this mention has shown that an arena
+	 * joins or leaves the tree, the mention is explained, and this path may end. */
 	return f->shown.registered && !f->follows;
 }
 

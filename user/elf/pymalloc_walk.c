@@ -341,8 +341,8 @@ static int check_use(struct finder *f, struct path *path, const struct flow_regi
 	return computes > 0 ? note_computed(f, path, before) : computes;
 }
 
-/* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: the
- * instruction does not give the state to a register. */
+/* Handles the first instruction of a walk, which mentions the offset of the pointer. 1: after the
+ * instruction no register is known to hold the pointer, so the path ends. */
 static int take_state(struct finder *f, struct path *path, const struct flow_effect *effect)
 {
 	const cs_insn *insn = f->flow.decoder.insn;

@@ -655,9 +655,8 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	if (diff->windowed && !last->growth.stacks_known) /* few windows show no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
-		return "they are of several processes: memtrace leaks FILE for each, or memtrace "
-		       "diff, with "
-		       "--per-process for replicas";
+		return "they are of several processes: run 'memtrace leaks FILE' for each file. To "
+		       "compare them, run 'memtrace diff', for replicas with --per-process";
 	if (diff->warnings & 1u << DIFF_WARN_UNTIMED)
 		return "they do not say when they were taken, so how fast anything grows is not "
 		       "known: memtrace diff OLD NEW";

@@ -7,9 +7,11 @@
 #include "base/cleanup.h"
 #include "ledger/internal.h"
 
-#define BATCH	  256  /* blocks that are read at once */
-#define DUE_LEAST 0.1  /* a smaller share of blocks that should have changed is ignored */
-#define DISPROVED (-2) /* log of a ratio of chances: one to seven */
+#define BATCH	  256 /* blocks that are read at once */
+#define DUE_LEAST 0.1 /* a smaller share of blocks that should have changed is ignored */
+/* missed_at(): the rate m is ruled out if the log of (its chance / that of the rate c) is below
+ * this */
+#define DISPROVED (-2)
 
 /* Hashes by multiplying and shifting, with a secret multiplier. The last word is padded with
  * zeros. */

@@ -14,13 +14,13 @@
 #define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
 #define LEAST_MAX   0.5
 #define GRID	    400
-#define REACH	    3	   /* F is considered up to this many standard errors from its mean */
-#define MUCH	    10	   /* net time of more than this many times the cost is plenty */
-#define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
-#define IN_WINDOWS  0.02   /* least share of cost in the CPU time of a window that is used */
-#define BESIDE	    4	   /* gaps that are up to this many windows away are used */
-#define LEAST_N	    4	   /* least number of windows for a spread */
-#define DOUBT	    3	   /* estimates that differ by more standard errors are not combined */
+#define REACH	    3	 /* F is considered up to this many standard errors from its mean */
+#define MUCH	    10	 /* net time of more than this many times the cost is plenty */
+#define IN_GAPS	    0.2	 /* largest share of cost in the CPU time of a gap */
+#define IN_WINDOWS  0.02 /* a window is used if the cost is more than this share of its CPU time */
+#define BESIDE	    4	 /* gaps that are up to this many windows away are used */
+#define LEAST_N	    4	 /* least number of windows for a spread */
+#define DOUBT	    3	 /* estimates that differ by more standard errors are not combined */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
 #define LEARN_EVERY 64 /* F is estimated again when there are 1/64 more points */

@@ -162,8 +162,9 @@ struct scheduler {
 	size_t n, room;
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
 	size_t n_favoured;
-	/* shared. calm_look_ns: when watch_calm() next looks at processes that cost little.
-	 * fine_after_ns: before this time, no samples are closer than asked for */
+	/* only if probes are shared. calm_look_ns: when watch_calm() next looks at processes that
+	 * cost little. fine_after_ns: until this time, no sampling interval is shorter than the one
+	 * asked for */
 	uint64_t calm_look_ns, fine_after_ns;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */

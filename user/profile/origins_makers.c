@@ -176,9 +176,9 @@ static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 	return (mistaken + 0.5) / (all + 1) > MOST_MISTAKEN;
 }
 
-/* A group of samples, which is sorted by the family of its shape. Shapes with the same mark
- * (objects of one C++ class) are a family. All shapes without a mark that have the same enum
- * shape_class are a family, too. */
+/* The samples of one shape. These groups are sorted by the family of their shape. Shapes with the
+ * same mark (objects of one C++ class) are a family. All shapes without a mark that have the same
+ * enum shape_class are a family, too. */
 struct family_group {
 	const struct census_shape *shape;
 	uint32_t group;

@@ -496,8 +496,8 @@ int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *
 /* Is it a profile of regions? Of page faults? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_faults(const struct profile *profile);
-/* For a profile of regions: returns the growth, bytes per second, of the regions that no allocator
- * mapped for itself, and of those with unseen_pools. */
+/* For a profile of regions: returns a sum of growth in bytes per second. It adds up all stacks that
+ * are not allocators_own, and those allocators_own stacks that have unseen_pools. */
 double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow? What an allocator maps for itself does not count. */
 bool profile__leaks(const struct profile *profile);

@@ -332,7 +332,7 @@ static int add_probes(const struct build *b, struct profile *p)
 			.offset = point->place.off,
 			.instruction = (char *)point->site.instruction,
 			.emulated = point->site.emulated,
-			/* a probe on a function that frees arms no return probe */
+			/* if a function frees, its probe never asks for a return probe */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						(abi_role__frees(point->func.role) ||
 						 point->func.role == ROLE_TAKEN ||

@@ -761,7 +761,7 @@ void targets__take_news(struct session *s)
 	if (s->watch)
 		watch__read(s->watch);
 	targets__take_events(s);
-	if (s->n_orphans) { /* these calls came first; by now, there is news of their processes */
+	if (s->n_orphans) { /* their calls were read before the news of them, which is here now */
 		targets__take_events(s);
 		region_calls__find_parents(s);
 	}

@@ -225,7 +225,7 @@ static int finish(void **state)
 	int to;
 
 	(void)state;
-	/* lets a helper that was left behind finish */
+	/* a helper may still wait to open the FIFO: opening both ends lets it finish */
 	to = open(fifo, O_RDWR | O_NONBLOCK);
 	usleep(50000);
 	close(to);

@@ -117,7 +117,7 @@ static void code_of_the_allocator(void **state)
 	assert_true(is_own(&f, IN_LIBRARY(MALLOC_OFF, 1)));
 	assert_true(is_own(&f, IN_LIBRARY(MALLOC_OFF, MALLOC_BYTES)));
 	assert_false(is_own(&f, IN_LIBRARY(MALLOC_OFF, MALLOC_BYTES + 1)));
-	/* in the code that takes memory for it */
+	/* the same in the allocator's code that takes memory from the kernel */
 	assert_false(is_own(&f, IN_LIBRARY(TAKER - VADDR_OFF, 0)));
 	assert_true(is_own(&f, IN_LIBRARY(TAKER - VADDR_OFF, 1)));
 	assert_true(is_own(&f, IN_LIBRARY(TAKER - VADDR_OFF, TAKER_BYTES)));

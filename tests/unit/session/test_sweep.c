@@ -146,7 +146,7 @@ static void a_lost_exec_of_a_target_that_stays_is_found(void **state)
 	fake.traced[1].exec_ns = 700;
 	fake.held_bytes = 5000;
 	targets__take_news(s);
-	assert_int_equal(t->exec_ns, 0); /* nobody has said so */
+	assert_int_equal(t->exec_ns, 0); /* no event has told of the exec */
 	lose_news(s);
 	assert_ptr_equal(targets__find_process(s, 2), t);
 	assert_int_equal(t->exec_ns, 700);
