@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that record and top share: what is traced, how, and where output is written. */
+/* The options that record, top and agent share: what is traced and how; and where record and top
+ * write output. */
 #ifndef MEMTRACE_CLI_TRACE_OPTIONS_H
 #define MEMTRACE_CLI_TRACE_OPTIONS_H
 
