@@ -49,7 +49,7 @@ def name_of(member, i):
     return f"{i + 1}: {member['what']}"
 
 
-def measure(one, seconds, tracing_of, heap_of, begin_of):
+def measure(one, seconds, tracing_of, heaps_of, begin_of):
     """Runs all members once. Each must have a profile. Returns a record with a list of the members'
     records."""
     with contextlib.ExitStack() as stack:
@@ -65,8 +65,7 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
             tracing = tracing_of(directory, seconds, ["--leaks"])
             try:
                 marks = [subject.mark() for subject in subjects]
-                time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
-                heaps = [heap_of(subject.pid) for subject in subjects]
+                heaps = heaps_of([subject.pid for subject in subjects], tracing.begin + seconds)
                 profiles = {profile["pid"]: profile for profile in tracing.wait()}
             finally:
                 end(tracing.process)

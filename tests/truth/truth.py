@@ -76,6 +76,17 @@ def heap_mappings(pid):
     return sizes
 
 
+def largest_heap(pids, end):
+    """heap_mappings() of each process at time.monotonic() = end, or half a second before, when it
+    was larger. memtrace reads the mappings some time before the end, and node unmaps memory all the
+    time."""
+    time.sleep(max(end - 0.5 - time.monotonic(), 0))
+    before = [heap_mappings(pid) for pid in pids]
+    time.sleep(max(end - time.monotonic(), 0))
+    return [max(one, heap_mappings(pid), key=lambda heap: heap["size"])
+            for one, pid in zip(before, pids)]
+
+
 class Tracing:
     """A running memtrace, and the time when it began to trace."""
 
@@ -211,7 +222,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if "members" in case:
         return crowd.measure(case, seconds,
                              lambda directory, *more: Tracing(directory, memtrace, ["-a"], *more),
-                             heap_mappings, begin_of)
+                             largest_heap, begin_of)
     case = {**case,
             "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
     twin = twin or twin_of(name, case, memtrace)
@@ -226,8 +237,7 @@ def measure(name, case, seconds, memtrace, twin=None):
                               [*case["options"], f"--debug-parts={directory}/parts"])
             try:
                 mark = subject.mark()
-                time.sleep(max(tracing.begin + seconds - time.monotonic(), 0))
-                heap = heap_mappings(subject.pid)
+                heap = largest_heap([subject.pid], tracing.begin + seconds)[0]
                 profiles, log = tracing.wait(), tracing.log()
                 begin = begin_of(f"{directory}/out.{subject.pid}.pb.gz")
                 without = profiles_without(f"{directory}/parts")
