@@ -130,7 +130,7 @@ def views_by_root():
         refused(1, "no thread called 'thr-\\('", "report", "--thread", "thr-(", files["gz"])
         refused(2, "only what is live is known by thread", "report", "-f", "svg", "--by", "thread",
                 "--weight", "freed", files["gz"])
-        refused(2, "not by 'core'", "report", "--tree", "--by", "core", files["gz"])
+        refused(2, "not 'core'", "report", "--tree", "--by", "core", files["gz"])
         refused(2, "works for --tree", "report", "--by", "thread", files["gz"])
         refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread",
                 files["collapsed"])
