@@ -170,7 +170,7 @@ static int put_refused(const struct profile *profile, struct sink *sink)
 static void put_faults_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
-	bool exact = profile__is_exact(profile);
+	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(sink,
@@ -178,9 +178,9 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 		     (int)profile->pid, comm, profile->duration_s,
 		     profile_mode__name(profile->mode), with_commas(profile->samples, a),
 		     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
-	sink__printf(sink, "first touched and still there: %s%s",
-		     profile->dropped ? "AT LEAST " : "", format_bytes(live->bytes, bytes));
-	if (!exact && !profile->dropped && live->objects > 0) {
+	sink__printf(sink, "first touched and still there: %s%s", bound_words(lower, false),
+		     format_bytes(live->bytes, bytes));
+	if (!exact && !lower && live->objects > 0) {
 		format_interval(estimate__interval(live), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}

@@ -225,15 +225,17 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 static void fill_peak(struct row *row, const struct process *process)
 {
 	const struct profile *profile = process->profile;
+	bool lower = profile__is_lower_bound(profile);
 	char bytes[16];
 
 	if (!profile->peak.known) {
 		strcpy(row->cells[PEAK], "-");
 		return;
 	}
-	snprintf(row->cells[PEAK], CELL_SIZE, "%s%s", profile->dropped ? ">= " : "",
+	snprintf(row->cells[PEAK], CELL_SIZE, "%s%s",
+		 bound_sign(lower, profile__is_upper_bound(profile)),
 		 format_bytes(process->peak.bytes, bytes));
-	if (process->peak.variance > 0 && !profile->dropped)
+	if (process->peak.variance > 0 && !lower)
 		format_interval(estimate__interval(&process->peak), row->cells[PEAK_INTERVAL],
 				CELL_SIZE);
 }

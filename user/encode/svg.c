@@ -387,6 +387,7 @@ static int put_names(struct svg *svg)
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;
+	bool lower = profile__is_lower_bound(svg->profile);
 	struct interval interval = {};
 
 	sink__puts(svg->sink, "<metadata id=\"boxes\">\n");
@@ -407,7 +408,7 @@ static void put_figures(const struct svg *svg)
 				     tree->unsure ? 0 : change.interval.low,
 				     tree->unsure ? 0 : change.interval.high);
 		}
-		if (!svg->profile->dropped) {
+		if (!lower) {
 			interval = estimate__interval(&node->live);
 			if (interval.high > interval.low)
 				sink__printf(svg->sink, " %" PRIu64 " %" PRIu64,

@@ -88,16 +88,18 @@ static const char *what_it_is(const struct profile *profile)
 
 const char *svg_what(const struct profile *profile)
 {
+	bool lower = profile__is_lower_bound(profile);
+
 	switch (profile->weight) {
 	case WEIGHT_ALLOCATED:
-		return profile->dropped ? "allocated, at least" : "allocated";
+		return lower ? "allocated, at least" : "allocated";
 	case WEIGHT_FREED:
-		return profile->dropped ? "freed, at least" : "freed";
+		return lower ? "freed, at least" : "freed";
 	case WEIGHT_GROWTH:
 		return "growth";
 	case WEIGHT_PEAK:
-		return profile->dropped ? "live at the highest moment, at least"
-					: "live at the highest moment";
+		return lower ? "live at the highest moment, at least"
+			     : "live at the highest moment";
 	default:
 		break;
 	}
@@ -105,7 +107,7 @@ const char *svg_what(const struct profile *profile)
 		return profile->drawn == DRAWN_PATHS	? "held or lost"
 		       : profile->drawn == DRAWN_CENSUS ? "in the heap"
 							: "in use";
-	if (profile__is_lower_bound(profile))
+	if (lower)
 		return "live, at least";
 	if (profile__is_faults(profile))
 		return "still there";
@@ -143,7 +145,8 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 	fputs(format_bytes(live->bytes, text), out);
 	if (profile->weight == WEIGHT_GROWTH)
 		fputs("/s", out);
-	if (interval.high > interval.low && profile->interval_bytes && !profile->dropped) {
+	if (interval.high > interval.low && profile->interval_bytes &&
+	    !profile__is_lower_bound(profile)) {
 		format_interval(interval, text, sizeof(text));
 		fprintf(out, " (95 %%: %s)", text);
 	}

@@ -278,7 +278,7 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	bool leaks = options->leaks && profile->growth.stacks_known;
 	/* exact, or no interval is known */
 	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
-	bool interval = !exact && !profile->dropped;
+	bool interval = !exact && !profile__is_lower_bound(profile);
 	struct estimate rest = {};
 	struct group *groups;
 	int err;

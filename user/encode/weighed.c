@@ -117,11 +117,14 @@ static void put_amount(const struct profile *profile, enum profile_weight weight
 	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1
 				    ? ", exact but for what other threads did at that very moment\n"
 				    : ", exact\n";
+	/* a free that was missed makes the peak too large, but no amount of allocated or freed
+	 * memory */
+	bool lower = profile__is_lower_bound(profile),
+	     upper = weight == WEIGHT_PEAK && profile__is_upper_bound(profile);
 	char bytes[16], objects[32], interval[CELL_SIZE];
 
-	sink__printf(sink, "%s%s", profile->dropped ? "AT LEAST " : "",
-		     format_bytes(amount->bytes, bytes));
-	if (has_error(amount) && !profile->dropped) {
+	sink__printf(sink, "%s%s", bound_words(lower, upper), format_bytes(amount->bytes, bytes));
+	if (has_error(amount) && !lower) {
 		format_interval(estimate__interval(amount), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
@@ -129,9 +132,10 @@ static void put_amount(const struct profile *profile, enum profile_weight weight
 		sink__printf(sink, " in %s object%s",
 			     with_commas(to_integer(amount->objects), objects),
 			     plural(to_integer(amount->objects)));
-	sink__puts(sink, profile__is_surely_exact(profile)		  ? exact
-			 : profile->dropped || profile__is_exact(profile) ? "\n"
-									  : ", estimated\n");
+	if (profile__is_surely_exact(profile))
+		sink__puts(sink, exact);
+	else
+		sink__puts(sink, lower || profile__is_exact(profile) ? "\n" : ", estimated\n");
 }
 
 static void put_weight_head(const struct profile *profile, enum profile_weight weight,
@@ -176,7 +180,7 @@ static void add_row(struct grid *grid, const struct profile *profile, enum profi
 	    growth->low < growth->high) {
 		format_interval((struct interval){growth->low, growth->high}, cell, sizeof(cell));
 		grid__add(grid, "%s", growth__is_significant(growth) ? cell : "may be 0");
-	} else if (has_error(amount) && !profile->dropped) {
+	} else if (has_error(amount) && !profile__is_lower_bound(profile)) {
 		format_interval(estimate__interval(amount), cell, sizeof(cell));
 		grid__add(grid, "%s", cell);
 	} else {
@@ -304,7 +308,7 @@ static void add_churn(struct grid *grid, const struct profile *profile, const st
 	char cell[CELL_SIZE];
 
 	grid__add(grid, "%s", format_bytes(rate.bytes, cell));
-	if (has_error(&rate) && !profile->dropped)
+	if (has_error(&rate) && !profile__is_lower_bound(profile))
 		format_interval(estimate__interval(&rate), cell, sizeof(cell));
 	else
 		*cell = '\0';
@@ -333,11 +337,12 @@ static void put_churn_head(const struct profile *profile, const struct group *al
 			   const struct estimate *allocated, struct sink *sink)
 {
 	struct estimate rate = per_second(allocated, profile->duration_s);
+	bool lower = profile__is_lower_bound(profile);
 	char bytes[16], objects[32], interval[CELL_SIZE], lived[16];
 
-	sink__printf(sink, "churn: %s%s/s", profile->dropped ? "AT LEAST " : "",
+	sink__printf(sink, "churn: %s%s/s", bound_words(lower, false),
 		     format_bytes(rate.bytes, bytes));
-	if (has_error(&rate) && !profile->dropped) {
+	if (has_error(&rate) && !lower) {
 		format_interval(estimate__interval(&rate), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}

@@ -221,6 +221,31 @@ static void peaks_are_told(void **state)
 	free(text);
 }
 
+/* Calls were missed, so the peak is a lower bound, as live memory is. After the probes were out for
+ * a time, neither is a bound. */
+static void a_peak_is_as_sure_as_live_memory(void **state)
+{
+	struct profile *profile = add(1, "cc1", MIB);
+	size_t site = STACK(profile, 1, 64, 1, "malloc", "f", "main");
+	char *text;
+
+	(void)state;
+	end_profile(profile);
+	profile->peak.known = true;
+	profile->sites[site].peak_bytes = 9 * MIB;
+	assert_int_equal(profile__add_lost(profile, "result_unknown", 1), 0);
+	text = table((struct process_table_options){.width = 160});
+	assert_has(text, "  >= 1.0 MiB  ");
+	assert_has(text, "  >= 9.0 MiB  ");
+	assert_null(strstr(text, "17.1 MiB"));
+	free(text);
+	profile->withdrawals = 1;
+	text = table((struct process_table_options){.width = 160});
+	assert_has(text, "  ~ 9.0 MiB  ");
+	assert_null(strstr(text, "17.1 MiB"));
+	free(text);
+}
+
 /* Losses of the whole run are in each profile, but count once. */
 static void losses_of_the_run_count_once(void **state)
 {
@@ -623,6 +648,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_total_beside_what_is_not_traced_is_an_estimate, clear),
 		cmocka_unit_test_teardown(a_total_may_be_more_than_one_heap, clear),
 		cmocka_unit_test_teardown(peaks_are_told, clear),
+		cmocka_unit_test_teardown(a_peak_is_as_sure_as_live_memory, clear),
 		cmocka_unit_test_teardown(losses_of_the_run_count_once, clear),
 		cmocka_unit_test_teardown(top_sites_are_own_code_or_the_runtimes, clear),
 		cmocka_unit_test_teardown(cost_is_what_is_felt, clear),

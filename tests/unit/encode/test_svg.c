@@ -169,6 +169,14 @@ static void the_head_says_how_it_was_made(void **state)
 	assert_says(text, "\nINCOMPLETE: 7 samples had no room and are missing\n");
 	assert_says(text, "    f 262272 4098 @"); /* no interval */
 	free(text);
+
+	/* calls were missed, but no sample was dropped */
+	profile->dropped = 0;
+	assert_int_equal(profile__add_lost(profile, "result_unknown", 1), 0);
+	text = read_back(profile, NULL);
+	assert_says(text, ": AT LEAST 256.1 KiB in 4,098 objects\n");
+	assert_says(text, "    f 262272 4098 @");
+	free(text);
 	profile__free(profile);
 }
 

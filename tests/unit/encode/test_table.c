@@ -500,6 +500,33 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 	profile__free(profile);
 }
 
+/* Calls were missed, so each figure is a lower bound. No high end is known. */
+static void missed_calls_leave_no_intervals(void **state)
+{
+	struct profile *profile = new_profile(1 << 20);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 64, 9, "malloc", "f", "main");
+	end_profile(profile);
+	text = table_of(profile, (struct table_options){});
+	/* the interval of a Poisson count of 9, times 1 MiB */
+	assert_has(text, "  9.0 MiB  4.1 - 17.1 MiB  ");
+	free(text);
+	assert_int_equal(profile__add_lost(profile, "result_unknown", 1), 0);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "live heap: AT LEAST 9.0 MiB in ");
+	assert_has(text, "  9.0 MiB  ");
+	assert_null(strstr(text, "17.1 MiB"));
+	free(text);
+	profile->what = PROFILE_FAULTS;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "first touched and still there: AT LEAST 9.0 MiB of anonymous memory\n");
+	assert_null(strstr(text, "17.1 MiB"));
+	free(text);
+	profile__free(profile);
+}
+
 static void grow(struct profile *profile, size_t site, double rate, double low, double high)
 {
 	profile->sites[site].growth = (struct growth){rate, low, high};
@@ -712,6 +739,7 @@ int main(void)
 		cmocka_unit_test(windows_are_told),
 		cmocka_unit_test(a_stretch_without_windows_is_told),
 		cmocka_unit_test(regions_and_faults_have_heads_of_their_own),
+		cmocka_unit_test(missed_calls_leave_no_intervals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

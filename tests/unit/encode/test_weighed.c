@@ -90,6 +90,34 @@ static void estimates_have_intervals(void **state)
 	profile__free(profile);
 }
 
+/* Calls were missed, so each amount is a lower bound. A free that was missed makes the peak too
+ * large, but not what was allocated. */
+static void missed_calls_are_told(void **state)
+{
+	struct profile *profile = freed_at_the_end(524288);
+	char *text;
+
+	(void)state;
+	assert_int_equal(profile__add_lost(profile, "result_unknown", 1), 0);
+	text = table_of(profile, (struct table_options){.weight = WEIGHT_PEAK});
+	assert_has(text, " after the start: AT LEAST 4.0 MiB in 40 objects\n");
+	assert_null(strstr(text, "95 %"));
+	free(text);
+	profile->withdrawals = 1;
+	text = table_of(profile, (struct table_options){.weight = WEIGHT_PEAK});
+	assert_has(text, " after the start: ABOUT 4.0 MiB in 40 objects\n");
+	free(text);
+	text = table_of(profile, (struct table_options){.weight = WEIGHT_ALLOCATED});
+	assert_has(text, "allocated during the run: AT LEAST 31.0 MiB in 311 objects\n");
+	assert_null(strstr(text, "95 %"));
+	free(text);
+	text = table_of(profile, (struct table_options){.churn = true});
+	assert_has(text, "churn: AT LEAST 3.1 MiB/s in ");
+	assert_null(strstr(text, "95 %"));
+	free(text);
+	profile__free(profile);
+}
+
 static void a_table_of_what_was_allocated(void **state)
 {
 	struct profile *profile = freed_at_the_end(1);
@@ -216,6 +244,7 @@ int main(void)
 		cmocka_unit_test(a_table_of_the_highest_moment),
 		cmocka_unit_test(several_threads_are_no_exact_moment),
 		cmocka_unit_test(estimates_have_intervals),
+		cmocka_unit_test(missed_calls_are_told),
 		cmocka_unit_test(a_table_of_what_was_allocated),
 		cmocka_unit_test(weights_that_are_no_bytes),
 		cmocka_unit_test(a_table_of_churn),
