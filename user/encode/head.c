@@ -260,6 +260,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 {
 	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
 	bool upper = profile__is_upper_bound(profile);
+	/* memory that was not sampled, or whose allocation was missed, may be live */
+	const char *seen = profile__is_surely_exact(profile) ? "" : "seen that is ";
 	char a[32], b[32], bytes[16], interval[48];
 
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s ", (int)profile->pid, comm,
@@ -316,25 +318,26 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			"the run (--max-overhead)",
 			100 * fmin(profile__watched_s(profile) / profile->duration_s, 1));
 	} else if (!profile->alloc_calls) {
-		sink__puts(sink, "live heap: the process allocated nothing during the run");
+		sink__puts(sink, lower ? "live heap: not known, calls were missed and none was seen"
+				       : "live heap: the process allocated nothing during the run");
 	} else if (profile->dropped) {
 		sink__puts(sink, "live heap: UNKNOWN");
 	} else if (!profile->samples) {
 		sink__puts(sink, "live heap: none of the allocations was sampled; a smaller "
 				 "interval samples more");
 	} else if (profile__lost_count(profile, "dropped_by_exec")) {
-		sink__puts(sink,
-			   "live heap: nothing is live of what the present program allocated; "
-			   "what the one before its exec held is gone");
+		sink__printf(sink,
+			     "live heap: nothing is %slive of what the present program allocated; "
+			     "what the one before its exec held is gone",
+			     seen);
 	} else {
 		sink__printf(sink,
 			     profile->samples == 1
-				     ? "live heap: nothing is live, the %s allocation that was "
+				     ? "live heap: nothing is %slive, the %s allocation that was "
 				       "recorded is freed again"
-				     : "live heap: nothing is live, all of the %s allocations that "
-				       "were recorded are "
-				       "freed again",
-			     with_commas(profile->samples, a));
+				     : "live heap: nothing is %slive, all of the %s allocations "
+				       "that were recorded are freed again",
+			     seen, with_commas(profile->samples, a));
 	}
 	if (profile->dropped)
 		sink__printf(sink,

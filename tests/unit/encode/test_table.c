@@ -298,8 +298,20 @@ static void nothing_live_is_one_sentence(void **state)
 	profile->samples = 1;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "1 sample of 5,000 allocations\n");
-	assert_has(text, "live heap: nothing is live");
+	/* blocks that were not sampled may be live */
+	assert_has(text, "live heap: nothing is seen that is live, the 1 allocation that was "
+			 "recorded is freed again\n");
 	assert_null(strstr(text, "WHERE"));
+	free(text);
+	profile->samples = 2;
+	assert_int_equal(profile__add_lost(profile, "dropped_by_exec", 1), 0);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "live heap: nothing is seen that is live of what the present program ");
+	free(text);
+	profile->alloc_calls = profile->samples = 0;
+	assert_int_equal(profile__add_lost(profile, "functions_refused", 1), 0);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "live heap: not known, calls were missed and none was seen\n");
 	free(text);
 	profile__free(profile);
 }
