@@ -451,8 +451,10 @@ static void put_quality(const struct census *census, struct sink *sink)
 			sink__printf(sink, "; %" PRIu64 " large blocks whose size nothing proves",
 				     q->doubtful);
 		if (q->own_large != q->found_large)
-			sink__printf(sink, "; in mappings of their own %s, by its own count %s",
-				     bytes(q->found_large, a), bytes(q->own_large, b));
+			sink__printf(sink, "; in mappings of their own %s%s%s",
+				     bytes(q->found_large, a),
+				     q->own_large ? ", by its own count " : "",
+				     q->own_large ? bytes(q->own_large, b) : "");
 		if (q->broken_slabs)
 			sink__printf(sink, "; %" PRIu64 " slabs changed while they were read",
 				     q->broken_slabs);

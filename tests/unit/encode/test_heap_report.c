@@ -169,6 +169,26 @@ static void test_origins(void **state)
 	free(text);
 }
 
+/* glibc counts the blocks that have mappings of their own. If its counters were not found, the
+ * report does not call this count 0. */
+static void test_large_blocks(void **state)
+{
+	const struct heap_report report = {.census = &census, .pid = 7, .comm = "db"};
+	char *text;
+
+	(void)state;
+	fill();
+	census.quality[HEAP_GLIBC].found_large = 1 << 20;
+	census.quality[HEAP_GLIBC].own_large = 1 << 21;
+	text = text_of(&report, 3);
+	assert_has(text, "; in mappings of their own 1.0 MiB, by its own count 2.0 MiB\n");
+	free(text);
+	census.quality[HEAP_GLIBC].own_large = 0;
+	text = text_of(&report, 3);
+	assert_has(text, "; in mappings of their own 1.0 MiB\n");
+	free(text);
+}
+
 static void test_refusal(void **state)
 {
 	char text[256];
@@ -188,6 +208,7 @@ int main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_origins),
+		cmocka_unit_test(test_large_blocks),
 		cmocka_unit_test(test_refusal),
 	};
 
