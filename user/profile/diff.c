@@ -332,7 +332,7 @@ static int check(struct diff *d, struct error *err)
 				profile_what__name(p->what));
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
-		if (p->dropped)
+		if (profile__is_lower_bound(p))
 			d->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (profile__is_filtered(p))
 			d->warnings |= 1u << DIFF_WARN_FILTERED;

@@ -412,7 +412,7 @@ static int check(struct replicas *r, struct error *err)
 			r->intervals[r->n_intervals++] = p->interval_bytes;
 		windowed += profile__is_windowed(p);
 		growing += p->growth.stacks_known;
-		if (p->dropped)
+		if (profile__is_lower_bound(p))
 			r->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (!profile__same_program(first, p))
 			r->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;

@@ -391,6 +391,14 @@ static void little_is_enough(void **state)
 	assert_int_equal(diff->n_stacks, 0); /* the stacks hold nothing */
 	assert_true(diff->warnings & 1u << DIFF_WARN_INCOMPLETE);
 	diff__free(diff);
+	b->dropped = 0;
+	diff = DIFF(a, b);
+	assert_false(diff->warnings & 1u << DIFF_WARN_INCOMPLETE);
+	diff__free(diff);
+	assert_int_equal(profile__add_lost(b, "functions_refused", 1), 0);
+	diff = DIFF(a, b);
+	assert_true(diff->warnings & 1u << DIFF_WARN_INCOMPLETE);
+	diff__free(diff);
 	b->sites[0].live = b->sites[1].live =
 		(struct estimate){.samples = 1, .objects = 1, .bytes = 9};
 	diff = DIFF(a, b);
