@@ -448,7 +448,8 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		     profile__is_lower_bound(profile) ? "AT LEAST " : "",
 		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
 		     live->objects == 1 ? "" : "s");
-	for (int i = 0; i < REGION_MEMORY_KINDS; i++) {
+	/* the kinds are known for all stacks together only, not for what a filter has left */
+	for (int i = 0; i < REGION_MEMORY_KINDS && !profile__is_filtered(profile); i++) {
 		if (!(profile->regions.kind_bytes[i] > 0))
 			continue;
 		sink__printf(sink, "%s%s %s", first ? ": " : ", ",

@@ -497,6 +497,12 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 		   ": anonymous 1.0 MiB, brk 4.0 KiB; 8.0 KiB of what was mapped before the run "
 		   "given back");
 	free(text);
+	/* the kinds are those of the whole process, so they do not add up to a part of it */
+	assert_int_equal(profile__add_lost(profile, LOST_FILTERED_BYTES, 1), 0);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "; 8.0 KiB of what was mapped before the run given back");
+	assert_null(strstr(text, "anonymous 1.0 MiB"));
+	free(text);
 	profile->dropped = 3;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "live regions: AT LEAST ");
