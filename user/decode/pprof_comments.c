@@ -86,11 +86,12 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 		*(uint32_t *)at = (uint32_t)n;
 }
 
-/* Only names like memtrace's own are accepted, because names are printed on terminals unchanged. */
+/* Only names like memtrace's own are accepted, because names are printed on terminals unchanged, and
+ * docs/memtrace.schema.json says how they begin. */
 static bool is_counter_name(const char *name)
 {
-	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] &&
-	       strlen(name) < 64;
+	return *name >= 'a' && *name <= 'z' &&
+	       !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] && strlen(name) < 64;
 }
 
 static int add_counter(struct profile *profile, const char *name, const char *value, bool of_run)

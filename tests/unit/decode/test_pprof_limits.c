@@ -277,6 +277,11 @@ static void what_cannot_be_is_cut(void **state)
 	profile = with("live_bytes_of_kind_stack: inf", "live_bytes_of_kind_stack: 1", 1);
 	assert_true(profile->regions.kind_bytes[REGION_OF_STACK] <= 0x1p62);
 	profile__free(profile);
+	/* JSON would have a key that its schema does not allow */
+	profile = with("lost_9_lives: 3", "lost_lives_9: 2", 1);
+	assert_int_equal(profile->lost.n, 1);
+	assert_int_equal(profile__lost_count(profile, "lives_9"), 2);
+	profile__free(profile);
 	profile = with("windows_s: -1e300", "x", 1);
 	assert_true(profile->windows.seconds == 0);
 	profile__free(profile);
