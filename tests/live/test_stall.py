@@ -399,8 +399,9 @@ def unread_pipe():
 def stall_unread_output():
     """Nobody reads standard output, nobody reads standard output and standard error, or nobody
     opens a FIFO. memtrace captures until -d or a signal ends the run, removes its probes and writes
-    its files. Then it waits for the reader until it gets a signal."""
-    for what in "duration", "SIGINT", "errors", "fifo":
+    its files. If one file cannot be written, and nobody reads the complaint, the others are
+    written all the same. Then memtrace waits for the reader until it gets a signal."""
+    for what in "duration", "SIGINT", "errors", "complaint", "fifo":
         reader, writer = unread_pipe()
         with place() as directory, Busy() as target:
             options = ["-d", "2"] if what == "duration" else []
@@ -410,9 +411,12 @@ def stall_unread_output():
             process = start([MEMTRACE, "-p", target.pid, "-o", directory + "/out", *options],
                             stdin=subprocess.DEVNULL,
                             stdout=subprocess.DEVNULL if what == "fifo" else writer,
-                            stderr=writer if what == "errors" else subprocess.DEVNULL)
+                            stderr=writer if what in ("errors", "complaint")
+                            else subprocess.DEVNULL)
             try:
                 wait_until(lambda: changed_text(target.pid), "its probes are in place")
+                if what == "complaint":  # a directory cannot be replaced by the file
+                    os.mkdir(f"{directory}/out.{target.pid}.heap")
                 target.check_speed() # the target becomes busy, and the limit is kept
                 if what != "duration":
                     process.send_signal(signal.SIGINT)

@@ -527,28 +527,36 @@ int cmd_record(int argc, char **argv)
 	record_why__begin(&config, session);
 	if (session__start(session, &err))
 		return fail(&err);
-	/* as long as probes are in place, memtrace must never block */
+	/* As long as probes are in place, memtrace must never block. Nor may it block before the
+	 * files are written: signals are blocked, and only SIGKILL would end it. */
 	complain_to(nowait__complain);
 	say_start(&config, session); /* says that tracing has begun */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
 	session__stop(session);
-	complain_to(NULL);
 	if (take_victims(&config, session))
 		status = EXIT_FAILED;
 
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
+		bool json_is_file = record_json_is_file(&config);
+
 		record_why__ask(&config, profiles, n_profiles, signal_fd);
 		if (record_heap__look(&config, profiles, n_profiles, signal_fd))
 			status = no_memory();
 		for (size_t i = 0; i < n_profiles && !config.trace.on_oom; i++)
 			if (record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;
+		if (json_is_file && record_write_json(&config, profiles, n_profiles))
+			status = EXIT_FAILED;
+		/* All files are written. From here on, memtrace may wait for a reader, and a signal
+		 * ends it. */
+		complain_to(NULL);
 		if (!session__command(session))
 			release_signals(signal_fd, &signals);
-		if (config.json && record_write_json(&config, profiles, n_profiles))
+		if (config.json && !json_is_file &&
+		    record_write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 		if (config.parts_dir && record_write_parts(&config, session))
 			status = EXIT_FAILED;

@@ -192,6 +192,11 @@ int record_write_json(const struct record_config *c, struct profile *const *prof
 			    : write_stream(c->out, c->out_name, encode_objects, &list);
 }
 
+bool record_json_is_file(const struct record_config *c)
+{
+	return c->json && c->json_path && !is_stream(c->json_path);
+}
+
 int record_write_parts(const struct record_config *c, struct session *session)
 {
 	int status = 0;
