@@ -143,6 +143,16 @@ static void clear_status(struct status_line *line)
 	line->shown = false;
 }
 
+/* the line of this run */
+static struct status_line status_line;
+
+/* Complains in a line of its own, in place of the status line. */
+static void complain_over_status(const char *text)
+{
+	clear_status(&status_line);
+	nowait__complain(text);
+}
+
 /* Adds a field to the line if the whole field fits. */
 static void add_field(char *line, size_t columns, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -301,7 +311,7 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
  * written, or the session was not guarded any more. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
 {
-	struct status_line line = {};
+	struct status_line *line = &status_line;
 	/* If the traced command writes to the terminal, no status line is shown. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
 	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
@@ -309,7 +319,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 				{.fd = signal_fd, .events = POLLIN}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
 	struct withdrawn_told withdrawn = {};
-	size_t told = 0, refused;
+	size_t told = 0;
 	int signals = 0, status = 0;
 	bool over;
 
@@ -329,9 +339,6 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &c->snapshots, &signals))
 			break;
 		over = session__dispatch(s);
-		session__refusals(s, &refused);
-		if (refused > told)
-			clear_status(&line);
 		say_refused(s, &told);
 		say_withdrawn(s, &withdrawn);
 		if (!session__is_guarded(s))
@@ -343,7 +350,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
 			double took = 0;
 
-			if (keep_snapshots(c, s, &line, &took))
+			if (keep_snapshots(c, s, line, &took))
 				status = EXIT_FAILED;
 			/* Snapshots take at most a tenth of the time. If several become due in the
 			 * meantime, only one is made. */
@@ -351,13 +358,13 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
 		    clock__monotonic_s() >= leaders) {
-			clear_status(&line);
+			clear_status(line);
 			leaders = show_leaders(s, c);
 		}
 		if (clock__monotonic_s() >= next) {
 			next = clock__monotonic_s() + 1;
 			if (show) {
-				show_status(s, &line);
+				show_status(s, line);
 			} else {
 				/* the call keeps the CPU times fresh */
 				struct session_status ignored;
@@ -366,7 +373,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			}
 		}
 	}
-	clear_status(&line);
+	clear_status(line);
 	say_refused(s, &told); /* a run may end before the loop has reported refused probes */
 	return status;
 }
@@ -529,7 +536,7 @@ int cmd_record(int argc, char **argv)
 		return fail(&err);
 	/* As long as probes are in place, memtrace must never block. Nor may it block before the
 	 * files are written: signals are blocked, and only SIGKILL would end it. */
-	complain_to(nowait__complain);
+	complain_to(complain_over_status);
 	say_start(&config, session); /* says that tracing has begun */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
