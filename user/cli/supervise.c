@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/notify.h"
+#include "cli/nowait.h"
 
 #define CHECK_S 5.0  /* time limit for the check of a configuration */
 #define WAIT_S	1.0  /* longest wait before deadlines are checked again */
@@ -263,6 +264,10 @@ int supervise(const struct service *service)
 	s.signal_fd = take_signals(&set);
 	if (s.signal_fd < 0)
 		return EXIT_FAILED;
+	/* A supervisor that waits for a reader of standard error would start no child, and would
+	 * hear no signal. */
+	nowait__begin();
+	complain_to(nowait__complain);
 	for (;;) {
 		/* if the child has ended, its pipe stays readable */
 		struct pollfd fds[2] = {{.fd = s.signal_fd, .events = POLLIN},

@@ -28,7 +28,8 @@ struct service {
  * the configuration is valid, the child is ended and another one is started. If this child cannot
  * start, a child with the configuration from before is started. A child that is killed, or fails
  * after its start, is started again, after a longer wait each time. The service manager gets each
- * change of state (cli/notify.h). Returns an exit status. */
+ * change of state (cli/notify.h). From now on, complaints that nobody reads are dropped
+ * (cli/nowait.h), also those of the children. Returns an exit status. */
 int supervise(const struct service *service);
 
 #endif
