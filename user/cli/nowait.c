@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,12 +30,27 @@ int nowait__open(int fd)
 	return twin < 0 ? fd : twin;
 }
 
+/* Writes to a file that is no socket. The user may not be allowed to open the terminal or pipe
+ * anew. Writing to it then blocks. So this asks for room first, and writes no more than a pipe with
+ * room takes at once. */
+static ssize_t write_if_room(int to, const char *text, size_t len)
+{
+	struct pollfd room = {.fd = to, .events = POLLOUT};
+	int flags = fcntl(to, F_GETFL);
+
+	if (flags < 0 || flags & O_NONBLOCK)
+		return write(to, text, len);
+	if (poll(&room, 1, 0) <= 0)
+		return 0;
+	return write(to, text, len < PIPE_BUF ? len : PIPE_BUF);
+}
+
 ssize_t nowait__write(int to, const char *text, size_t len)
 {
 	ssize_t n = send(to, text, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0 && errno == ENOTSOCK)
-		n = write(to, text, len);
+		n = write_if_room(to, text, len);
 	if (n >= 0)
 		return n;
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;

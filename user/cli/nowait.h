@@ -7,12 +7,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Returns a descriptor that never blocks, for the file to which fd refers. The open file behind fd,
- * which other processes may share, is not changed. A terminal or a pipe is opened anew, and the
- * caller owns the new descriptor. In all other cases, fd itself is returned. */
+/* Returns a descriptor for nowait__write(), for the file to which fd refers. The open file behind
+ * fd, which other processes may share, is not changed. A terminal or a pipe is opened anew, and the
+ * caller owns the new descriptor. In all other cases, fd itself is returned, also if the user may
+ * not open the terminal or pipe. */
 int nowait__open(int fd);
 
-/* Returns how many of the bytes fit, 0 for none, or negative errno. to: from nowait__open(). */
+/* Writes as many of the bytes as fit. Returns their number, 0 for none, or negative errno. to: from
+ * nowait__open(). If nowait__open() could not open a terminal anew, and the terminal has room for
+ * some of the bytes only, this may block. */
 ssize_t nowait__write(int to, const char *text, size_t len);
 
 /* Opens stderr anew (nowait__open()). Call it before capabilities are given up, because the

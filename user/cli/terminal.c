@@ -121,14 +121,17 @@ static void prepare_for_the_worst(void)
 /* Sends as much as fits. Returns true if nothing is left. */
 static bool push(void)
 {
-	ssize_t n = out.n ? nowait__write(out.to, out.left, out.n) : 0;
+	ssize_t n = 1;
 
-	if (n > 0) {
-		out.n -= (size_t)n;
-		memmove(out.left, out.left + n, out.n);
-	} else if (n < 0) {
-		out.n = 0; /* nobody is at the terminal any more */
+	while (out.n && n > 0) {
+		n = nowait__write(out.to, out.left, out.n);
+		if (n > 0) {
+			out.n -= (size_t)n;
+			memmove(out.left, out.left + n, out.n);
+		}
 	}
+	if (n < 0)
+		out.n = 0; /* nobody is at the terminal any more */
 	return !out.n;
 }
 

@@ -51,6 +51,28 @@ static void pipes_that_nobody_reads(void **state)
 	close(fds[1]);
 }
 
+/* Where a pipe cannot be opened anew, text goes to the blocking descriptor itself. */
+static void pipes_that_stay_blocking(void **state)
+{
+	static char much[8192];
+	size_t sum = 0;
+	ssize_t n;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	alarm(30); /* ends a test that waits for a reader */
+	while (sum < MOST_BYTES && (n = nowait__write(fds[1], much, sizeof(much))) > 0)
+		sum += (size_t)n;
+	assert_int_equal(n, 0);
+	assert_in_range(sum, 1, MOST_BYTES - 1);
+	assert_int_equal(read(fds[0], much, sizeof(much)), sizeof(much));
+	assert_true(nowait__write(fds[1], line, sizeof(line)) > 0);
+	alarm(0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void sockets_that_nobody_reads(void **state)
 {
 	int fds[2];
@@ -106,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pipes_that_nobody_reads),
+		cmocka_unit_test(pipes_that_stay_blocking),
 		cmocka_unit_test(sockets_that_nobody_reads),
 		cmocka_unit_test(terminals_that_nobody_reads),
 		cmocka_unit_test(stderr_that_nobody_reads),
