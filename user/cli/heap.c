@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/heap_look.h"
+#include "cli/nowait.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sampled.h"
@@ -264,6 +265,7 @@ int cmd_heap(int argc, char **argv)
 			      config.top || config.pace.hurry || config.pace.max_share > 0))
 		return usage_error("heap", "--debug-blocks cannot be combined with any of --json, "
 					   "--stacks, --profile, --max-overhead, -f and -n");
+	nowait__begin();
 	/* Privileges are given up in two steps. The second step comes at the end of tracing with
 	 * --stacks, and at once otherwise. */
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

@@ -19,6 +19,8 @@ static int trace(struct session *s, double duration_s, int signal_fd)
 				{.fd = signal_fd, .events = POLLIN}};
 	double until = clock__monotonic_s() + duration_s, next = 0;
 	struct withdrawn_told withdrawn = {};
+	size_t told = 0;
+	bool over;
 
 	for (;;) {
 		double now = clock__monotonic_s();
@@ -34,7 +36,9 @@ static int trace(struct session *s, double duration_s, int signal_fd)
 		poll(fds, 2, (int)ceil(fmin(until - now, 1) * 1000));
 		if (fds[1].revents & POLLIN)
 			return 0;
-		if (session__dispatch(s))
+		over = session__dispatch(s);
+		say_refused(s, &told);
+		if (over)
 			return 0;
 		say_withdrawn(s, &withdrawn);
 		if (!session__is_guarded(s))

@@ -13,6 +13,7 @@
 #include "capture/registers.h"
 #include "cli/cli.h"
 #include "cli/heap_look.h"
+#include "cli/nowait.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "encode/encode.h"
@@ -306,6 +307,7 @@ static int run(struct why_config *c)
 	struct why why;
 	int rc;
 
+	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err) || session__check_pid(c->pid, &err))
 		return fail(&err);

@@ -49,9 +49,9 @@ struct why_stack {
 };
 
 /* Traces the process, with record's default limits. Finds sampled blocks that are live at the end
- * and whose stacks have a function that matches. pattern: regex as the user wrote it. Call
- * privileges__limit() once before. ret: from calloc(); the caller frees it with why_stack__free()
- * in any case. 0, or the exit status after a complaint. */
+ * and whose stacks have a function that matches. pattern: regex as the user wrote it. Before, call
+ * nowait__begin(), and then privileges__limit() once. ret: from calloc(); the caller frees it with
+ * why_stack__free() in any case. 0, or the exit status after a complaint. */
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
 		    struct why_stack *ret);
 void why_stack__free(struct why_stack *stack);
