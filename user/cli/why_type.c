@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/heap_types.h"
 #include "cli/why.h"
+#include "encode/encode.h"
 #include "heap/census.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -37,6 +38,42 @@ static int choose(const struct heap_type *types, size_t n_types, const regex_t *
 	return 0;
 }
 
+/* Returns why the census may lack objects, perhaps in buf. NULL: it has all. */
+static const char *why_incomplete(const struct census *census, char *buf, size_t size)
+{
+	if (census->stopped)
+		return census->stopped == -EFBIG       ? "there is too much memory to read"
+		       : census->stopped == -ETIMEDOUT ? "the memory could not be read in time"
+						       : "some memory could not be read";
+	if (heap_report__refusal(census, buf, size))
+		return buf;
+	return census->untold_types || census->unchecked_types
+		       ? "there are too many classes to tell all of them apart"
+		       : NULL;
+}
+
+/* Complains if no class matches, or if classes that match may be missing. any: at least one class
+ * matches. Returns 0, or EXIT_FAILED if none does. */
+static int say_missing(pid_t pid, const char *pattern, const struct census *census, bool any)
+{
+	char buf[256];
+	const char *why = why_incomplete(census, buf, sizeof(buf));
+
+	if (why && any)
+		complain("further classes in the heap of process %d may match '%s', because not "
+			 "all objects were found: %s",
+			 (int)pid, pattern, why);
+	else if (why)
+		complain("no class of the objects that were found in the heap of process %d "
+			 "matches '%s', but not all objects were found: %s",
+			 (int)pid, pattern, why);
+	else if (!any)
+		complain("no class of an object in the heap of process %d matches '%s': memtrace "
+			 "heap -p %d lists them",
+			 (int)pid, pattern, (int)pid);
+	return any ? 0 : EXIT_FAILED;
+}
+
 int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
 		   const struct scan_pace *pace, uint64_t **ret, size_t *ret_n)
 {
@@ -57,7 +94,6 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
 		return fail(&err);
 	}
 	rc = heap_types__name(pid, &maps, &census, &types, &n_types);
-	census__clear(&census);
 	maps__free(&maps);
 	if (!rc)
 		rc = choose(types, n_types, regex, ret, ret_n);
@@ -65,12 +101,10 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex,
 	if (rc) {
 		error__set(&err, rc, "process %d: cannot name C++ classes: %s", (int)pid,
 			   strerror(-rc));
-		return fail(&err);
+		rc = fail(&err);
+	} else {
+		rc = say_missing(pid, pattern, &census, *ret_n > 0);
 	}
-	if (*ret_n)
-		return 0;
-	complain("no class of an object in the heap of process %d matches '%s': memtrace heap -p "
-		 "%d lists them",
-		 (int)pid, pattern, (int)pid);
-	return EXIT_FAILED;
+	census__clear(&census);
+	return rc;
 }
