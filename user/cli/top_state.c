@@ -96,8 +96,11 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 {
 	if (profile__is_exact(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!live->samples)
-		return (struct interval){0, -log(0.025) * (double)profile->interval_bytes};
+	/* Nothing seems to live. In windows there may be samples all the same, and one of them may
+	 * stand for more than the interval. */
+	if (!(live->bytes > 0))
+		return (struct interval){0, -log(0.025) * fmax((double)profile->interval_bytes,
+							       sqrt(live->variance_max))};
 	return estimate__interval(live);
 }
 

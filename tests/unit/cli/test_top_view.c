@@ -225,6 +225,23 @@ static void test_rate_interval(void **state)
 	top_view__free(view);
 }
 
+/* In windows a stack may have samples, but no estimate of live memory. This is not surely 0. */
+static void test_interval_of_nothing(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
+	struct profile *p = new_profile(64 << 10);
+	size_t site = STACK(p, 1, 100, 50, "malloc", "user", "main");
+
+	(void)state;
+	p->mode = MODE_WINDOWED;
+	p->sites[site].alloc_bytes = 100 * (64 << 10);
+	p->sites[site].live = (struct estimate){.samples = 3};
+	end_profile(p);
+	update_one(view, 10, p);
+	assert_true(shows(view, "0.0 - 236.1 KiB")); /* 3.689 samples of 64 KiB */
+	top_view__free(view);
+}
+
 static void test_all_sizes(void **state)
 {
 	static const char *const keys[] = {"", "g", "a", "\r", "?", "?", "q"};
@@ -676,6 +693,7 @@ int main(void)
 		cmocka_unit_test(test_runtime),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_rate_interval),
+		cmocka_unit_test(test_interval_of_nothing),
 		cmocka_unit_test(test_all_sizes),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_scrolling),
