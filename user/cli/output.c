@@ -2,6 +2,7 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,51 @@ int check_drawn_format(const char *command, const struct format *format, bool js
 	return 0;
 }
 
+/* Returns the descriptor that the path names, such as 1 for /dev/stdout; -1: it names none. Even if
+ * a regular file is behind the descriptor, this file must not be replaced: rename() would replace
+ * the link /dev/stdout itself, for all programs of the machine. */
+static int named_descriptor(const char *path)
+{
+	static const char *const directories[] = {"/dev/fd/", "/proc/self/fd/"};
+	uint64_t fd;
+
+	if (!strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (size_t i = 0; i < sizeof(directories) / sizeof(*directories); i++) {
+		size_t len = strlen(directories[i]);
+
+		if (!strncmp(path, directories[i], len) &&
+		    !parse_count(path + len, 0, INT32_MAX, &fd))
+			return (int)fd;
+	}
+	return -1;
+}
+
 bool is_stream(const char *path)
 {
 	struct stat st;
 
-	return !stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+	return named_descriptor(path) >= 0 ||
+	       (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
+/* Opens a path for which is_stream() is true. A copy of a descriptor goes on where other programs
+ * have stopped writing, as after >> of a shell. NULL with errno. */
+static FILE *open_stream(const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	int named = named_descriptor(path);
+	FILE *stream;
+
+	if (named < 0)
+		return fopen(path, "we");
+	fd = fcntl(named, F_DUPFD_CLOEXEC, 0);
+	stream = fd < 0 ? NULL : fdopen(fd, "w");
+	if (stream)
+		fd = -1; /* the stream closes it */
+	return stream;
 }
 
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
@@ -93,7 +134,7 @@ int write_text(const char *path, int (*encode)(const void *what, struct sink *si
 	if (!path)
 		return write_stream(stdout, "standard output", encode, what);
 	if (is_stream(path)) {
-		_cleanup_fclose_ FILE *stream = fopen(path, "we");
+		_cleanup_fclose_ FILE *stream = open_stream(path);
 
 		if (stream)
 			return write_stream(stream, path, encode, what);

@@ -44,8 +44,8 @@ int check_drawn_format(const char *command, const struct format *format, bool js
 		       const char *output);
 
 /* Lets encode() write to standard output if `path` is NULL, else to the file of that path. The file
- * appears whole or not at all. A device, FIFO or socket is written to directly. 0, or EXIT_FAILED
- * after a complaint. */
+ * appears whole or not at all. A device, a FIFO and a descriptor such as /dev/stdout are written to
+ * directly. 0, or EXIT_FAILED after a complaint. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
 	       const void *what);
 
@@ -70,7 +70,8 @@ int take_view_option(struct view_options *view, const char *command, const char 
 int open_view(struct profile_view *view, const struct profile *profile,
 	      const struct view_options *options, const char *name);
 
-/* Is this a device, FIFO or socket? A file must not replace these. */
+/* Is this a device, FIFO or socket, or a descriptor such as /dev/stdout? A file must not replace
+ * these. */
 bool is_stream(const char *path);
 
 /* Returns how wide a table on a descriptor may be: the number in COLUMNS, else the width of the

@@ -23,12 +23,14 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 
 	if (rc || !c->json_path)
 		return rc;
-	if (is_stream(c->json_path)) /* other failures are reported when JSON is written */
-		return faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) && errno == EACCES
-			       ? error__set(err, -EACCES, "cannot write to %s: %s", c->json_path,
-					    strerror(EACCES))
-			       : 0;
-	return outfile__check(c->json_path, err);
+	if (!is_stream(c->json_path))
+		return outfile__check(c->json_path, err);
+	/* Other failures are reported when JSON is written. -ENOENT: a descriptor that is not open.
+	 * memtrace itself might open a file with its number. */
+	if (!faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) ||
+	    (errno != EACCES && errno != ENOENT))
+		return 0;
+	return error__set(err, -errno, "cannot write to %s: %s", c->json_path, strerror(errno));
 }
 
 /* Remembers a snapshot's file for the summary at the end. */

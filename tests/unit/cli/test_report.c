@@ -13,6 +13,7 @@
 
 #include "encode/encode.h"
 #include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
+#include "cli/output.h"
 
 #include <cmocka.h>
 
@@ -156,6 +157,21 @@ static void files_that_cannot_be_written(void **state)
 		       "dir", "old", "new");
 }
 
+/* A file must not replace what a descriptor's name leads to, such as the link /dev/stdout. */
+static void descriptors_are_written_to(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN(report, "-f", "collapsed", "-o", "/dev/fd/1", "old"), 0);
+	assert_words(shown, "main;b 3000\n");
+	assert_words(shown, "main;c 1000\n");
+	ASSERT_REFUSED(EXIT_FAILED, "cannot write to /dev/fd/987: Bad file descriptor", report,
+		       "-f", "collapsed", "-o", "/dev/fd/987", "old");
+	assert_true(is_stream("/dev/stdout"));
+	assert_true(is_stream("/dev/stderr"));
+	assert_false(is_stream("/dev/fd/x"));
+	assert_false(is_stream("old"));
+}
+
 /* old has main;b 3000 and main;c 1000; new has main;b 5000 and main;c 1000. */
 static void stacks_are_shown(void **state)
 {
@@ -283,6 +299,7 @@ int main(void)
 		cmocka_unit_test(wrong_values_are_told_with_right_ones),
 		cmocka_unit_test(what_does_not_fit_together_is_named),
 		cmocka_unit_test(files_that_cannot_be_written),
+		cmocka_unit_test(descriptors_are_written_to),
 		cmocka_unit_test(stacks_are_shown),
 		cmocka_unit_test(a_part_of_a_stack_is_no_whole),
 		cmocka_unit_test(files_are_compared),
