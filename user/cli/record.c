@@ -81,8 +81,10 @@ static int write_victim(void *ctx, const struct profile *p)
 		return 0;
 	c->n_victims++;
 	complain("pid %d (%s) was killed: out of memory", (int)p->pid, comm ? comm : "?");
-	run->status = trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, c)
-			      ?: run->status;
+	if (trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, c)) {
+		c->victim_failed = true;
+		run->status = EXIT_FAILED;
+	}
 	return 0;
 }
 
@@ -101,6 +103,14 @@ static int take_victims(struct record_config *c, struct session *s)
 	if (rc)
 		complain("no profile of a process that was killed: %s", strerror(-rc));
 	return rc ? EXIT_FAILED : run.status;
+}
+
+/* Is a file to be written of the profile at the end of the run? With --on-oom, the files are there
+ * already. But if one of them could not be written, all are written again: when a process is killed
+ * because memory is short, there may be no memory for a file either. */
+static bool is_to_be_written(const struct record_config *c, const struct profile *p)
+{
+	return !c->trace.on_oom || (c->victim_failed && p->out_of_memory);
 }
 
 /* With --on-oom: prints the tables of the processes that were killed, or a line that says that none
@@ -552,8 +562,9 @@ int cmd_record(int argc, char **argv)
 		record_why__ask(&config, profiles, n_profiles, signal_fd);
 		if (record_heap__look(&config, profiles, n_profiles, signal_fd))
 			status = no_memory();
-		for (size_t i = 0; i < n_profiles && !config.trace.on_oom; i++)
-			if (record_write_files(&config, profiles[i], profiles[i]))
+		for (size_t i = 0; i < n_profiles; i++)
+			if (is_to_be_written(&config, profiles[i]) &&
+			    record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;
 		if (json_is_file && record_write_json(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

@@ -55,6 +55,7 @@ struct record_config {
 	struct record_heap *heaps; /* record_heap.c; owned */
 	size_t n_heaps;
 	unsigned n_victims; /* profiles that --on-oom has written so far */
+	bool victim_failed; /* one of their files could not be written */
 };
 
 /* Parses the options. 0, or the exit status after a complaint about wrong use. Ends memtrace after
