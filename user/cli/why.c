@@ -250,7 +250,8 @@ static const struct option_row output_rows[] = {
 	 .help = "into this file (default: standard output)",
 	 .man = "Tables, the object of --json, or the paths in a format."},
 	{"exit-code", .flag = offsetof(struct why_config, exit_code),
-	 .help = "status 3 if something is lost", .man = "For scripts and CI."},
+	 .help = "status 3 if something is lost",
+	 .man = "For scripts and CI. The status is 1 if the search cannot tell."},
 	{},
 };
 /* clang-format on */
@@ -276,7 +277,7 @@ const struct command command_why = {
 	       "hidden pointers lead (XORed, compressed) are called lost.",
 	.groups = groups,
 	.status = "0; 1 after a failure; 2 after a wrong option; 3 with --exit-code if something "
-		  "is lost.",
+		  "is lost, and 1 if the search cannot tell.",
 };
 
 static int write_paths(const struct why_config *c)
@@ -296,6 +297,17 @@ static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
 
 DEFINE_CLEANUP(struct registers *, cleanup_registers, registers__free)
 DEFINE_CLEANUP(struct why_stack *, cleanup_stack, why_stack__free)
+
+/* The exit status of --exit-code. 0 must mean that nothing is lost, so it must not be the status of
+ * a search that could not tell. */
+static int exit_code(const struct why_report *report)
+{
+	if (!report->doubt[0])
+		return report->lost_blocks ? STATUS_LOST : 0;
+	complain("process %d: whether something is lost is not known: %s", report->pid,
+		 report->doubt);
+	return EXIT_FAILED;
+}
 
 static int run(struct why_config *c)
 {
@@ -348,8 +360,8 @@ static int run(struct why_config *c)
 		return no_memory();
 	why_report__merge(&c->report);
 	rc = c->format ? write_paths(c) : write_text(c->output, encode, c);
-	if (!rc && c->exit_code && c->report.lost_blocks)
-		rc = STATUS_LOST;
+	if (!rc && c->exit_code)
+		rc = exit_code(&c->report);
 	why_report__clear(&c->report);
 	return rc;
 }
