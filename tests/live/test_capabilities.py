@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import time
 
 from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
                      expect_equal, expect_words, memtrace, need_tool, place, run, start, test,
@@ -140,6 +141,27 @@ def capabilities_for_files():
             check_kept(tracer.process.pid, TRACING | ROOT | {"dac_override"})
             tracer.stop()
         expect_equal(len(os.listdir(directory)), 2, "files")
+
+
+@test(beside=True)
+def capabilities_for_files_of_heap():
+    """As capabilities_for_files, for -o of heap and why. If the file cannot be written, they say so
+    before they trace."""
+    with Target("truth_basic") as target, place() as directory:
+        os.chown(directory, NOBODY, NOBODY)
+        os.chmod(directory, 0o755)
+        for command, trace in ("heap", ("--stacks",)), ("why", ("--stack", "main")):
+            path = os.path.join(directory, command)
+            result = memtrace(command, "-p", target.pid, "--json", "-o", path)
+            expect_equal(result.status, 0, result)
+            with open(path, encoding="utf-8") as file:
+                expect_equal(json.load(file)["pid"], target.pid, "pid")
+            began = time.monotonic()
+            result = memtrace(command, "-p", target.pid, *trace, "-d", "30", "-o",
+                              os.path.join(directory, "none", "x"))
+            expect_equal(result.status, 1, result)
+            expect_words(result.err, "create the directory first")
+            expect(time.monotonic() - began < 15, "it traced first")
 
 
 @test(beside=True)

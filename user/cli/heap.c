@@ -272,9 +272,8 @@ int cmd_heap(int argc, char **argv)
 	    (config.stacks
 		     ? privileges__begin_files(&err)
 		     : privileges__limit(PRIVILEGES_STOPPED, &(struct privileges_use){}, &err)) ||
-	    session__check_pid(config.pid, &err))
+	    session__check_pid(config.pid, &err) || begin_output(config.output, &err))
 		return fail(&err);
-	privileges__override(false);
 	if (config.file) {
 		status = read_known(&config);
 		if (status)

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 #include "cli/cli.h"
+#include "session/privileges.h"
 
 #define DEFAULT_WIDTH 120 /* for a terminal that tells no width, or less than MIN_WIDTH */
 #define MIN_WIDTH     40  /* least width of a table; a smaller number in COLUMNS counts as this */
@@ -108,6 +109,30 @@ static FILE *open_stream(const char *path)
 	if (stream)
 		fd = -1; /* the stream closes it */
 	return stream;
+}
+
+int check_output(const char *path, struct error *err)
+{
+	if (!path)
+		return 0;
+	if (!is_stream(path))
+		return outfile__check(path, err);
+	/* -ENOENT: a descriptor that is not open. memtrace itself might open a file with its
+	 * number. */
+	if (!faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) || (errno != EACCES && errno != ENOENT))
+		return 0;
+	return error__set(err, -errno, "cannot write to %s: %s", path, strerror(errno));
+}
+
+int begin_output(const char *path, struct error *err)
+{
+	int rc = check_output(path, err);
+
+	if (privileges__override(rc == -EACCES) && rc == -EACCES) {
+		*err = (struct error){};
+		rc = check_output(path, err);
+	}
+	return rc;
 }
 
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),

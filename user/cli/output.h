@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "base/sink.h"
 #include "encode/encode.h"
 #include "profile/profile.h"
@@ -48,6 +49,14 @@ int check_drawn_format(const char *command, const struct format *format, bool js
  * directly. 0, or EXIT_FAILED after a complaint. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
 	       const void *what);
+
+/* Can write_text() write to the path? To be called before long work, not after it. path: NULL for
+ * standard output. Failures of a stream (is_stream()) that cannot be foreseen come later. 0, or
+ * negative errno with err. */
+int check_output(const char *path, struct error *err);
+/* Calls check_output(). Then root keeps CAP_DAC_OVERRIDE if it needs it to write there, and gives
+ * it up otherwise. Call it after privileges__limit(). 0, or negative errno with err. */
+int begin_output(const char *path, struct error *err);
 
 /* Lets encode() write to a stream, and flushes the stream. name: the stream's name in messages. 0,
  * or EXIT_FAILED after a complaint. */

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/outfile.h"
 #include "base/vector.h"
 #include "cli/cli.h"
 #include "encode/encode.h"
@@ -19,18 +18,8 @@
 
 int record_check_outputs(const struct record_config *c, struct error *err)
 {
-	int rc = trace_config__check_files(&c->trace, c->command, err);
-
-	if (rc || !c->json_path)
-		return rc;
-	if (!is_stream(c->json_path))
-		return outfile__check(c->json_path, err);
-	/* Other failures are reported when JSON is written. -ENOENT: a descriptor that is not open.
-	 * memtrace itself might open a file with its number. */
-	if (!faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) ||
-	    (errno != EACCES && errno != ENOENT))
-		return 0;
-	return error__set(err, -errno, "cannot write to %s: %s", c->json_path, strerror(errno));
+	return trace_config__check_files(&c->trace, c->command, err)
+		       ?: check_output(c->json_path, err);
 }
 
 /* Remembers a snapshot's file for the summary at the end. */

@@ -321,9 +321,9 @@ static int run(struct why_config *c)
 
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
-	    privileges__begin_files(&err) || session__check_pid(c->pid, &err))
+	    privileges__begin_files(&err) || session__check_pid(c->pid, &err) ||
+	    begin_output(c->output, &err))
 		return fail(&err);
-	privileges__override(false);
 	if (registers__new(c->pid, &registers))
 		registers = NULL;
 	c->options.registers = read_registers;
