@@ -302,6 +302,28 @@ def top_writes_snapshots():
         screen.until_words("^nothing is written: no format")
 
 
+class BlockedScreen(Screen):
+    @staticmethod
+    def own_terminal():
+        Screen.own_terminal()
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGWINCH))
+
+
+@test(beside=True)
+def top_with_blocked_signals():
+    """The parent has blocked signals, and top inherits this. top does not end by them, and takes
+    the terminal's new size."""
+    with Target("truth_basic") as target, BlockedScreen("-p", target.pid) as screen:
+        screen.until_words(rf"pid {target.pid}")
+        screen.process.send_signal(signal.SIGCHLD)
+        screen.set_size(60, 12)
+        screen.until(lambda s: s.rows()[-1].startswith("q quit"), "the last of 12 lines")
+        time.sleep(2)
+        expect(screen.process.poll() is None, "it has ended")
+        screen.press("q")
+        expect_equal(screen.process.wait(60), 0, "status")
+
+
 @test(beside=True, long=True)
 def top_resizes():
     """The window changes to any size and back. The most important parts stay on the screen."""

@@ -321,28 +321,35 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 	}
 }
 
-/* The signals in *ret_waiting are read from a descriptor, so that memtrace ends in an orderly way.
- * SIGWINCH and SIGTSTP are blocked except during ppoll(). */
+/* Signals that end memtrace or ask for files are read from a descriptor, so that memtrace ends in
+ * an orderly way. SIGWINCH and SIGTSTP are blocked except during ppoll(), which blocks
+ * *ret_waiting. memtrace's parent may have blocked further signals. They stay blocked, and are not
+ * read: SIGCHLD, for example, would end memtrace as soon as one of its children ends. */
 static int take_screen_signals(sigset_t *ret_waiting)
 {
+	static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGHUP};
 	struct sigaction hangup;
-	sigset_t blocked;
+	sigset_t taken, blocked;
 
-	sigprocmask(SIG_BLOCK, NULL, ret_waiting);
-	sigaddset(ret_waiting, SIGINT);
-	sigaddset(ret_waiting, SIGTERM);
-	sigaddset(ret_waiting, SIGQUIT);
-	sigaddset(ret_waiting, SIGUSR1);
 	/* If SIGHUP is ignored, as under nohup, it stays ignored. (When the terminal is gone,
 	 * go_on() ends all the same, because there is no screen.) */
-	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
-		sigaddset(ret_waiting, SIGHUP);
+	bool nohup = !sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN;
+
+	sigemptyset(&taken);
+	sigprocmask(SIG_BLOCK, NULL, ret_waiting);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (signals[i] != SIGHUP || !nohup) {
+			sigaddset(&taken, signals[i]);
+			sigaddset(ret_waiting, signals[i]);
+		}
+	sigdelset(ret_waiting, SIGWINCH);
+	sigdelset(ret_waiting, SIGTSTP);
 	blocked = *ret_waiting;
 	sigaddset(&blocked, SIGWINCH);
 	sigaddset(&blocked, SIGTSTP);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	return take_signals(ret_waiting);
+	return take_signals(&taken);
 }
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
