@@ -282,8 +282,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) &&
 	    !trace_config__writes_files(&c->trace))
 		return usage_error("record",
-				   "--every writes files, and no format is chosen: give one, "
-				   "for example -f pprof");
+				   "--every and --peak write files, and no format is chosen: give "
+				   "one, for example -f pprof");
 	c->view.modules = c->modules;
 	if (view_options__contradiction(&c->view))
 		return usage_error("record", "%s", view_options__contradiction(&c->view));
