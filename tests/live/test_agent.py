@@ -624,6 +624,22 @@ def agent_begins_anew_with_a_good_configuration():
 
 
 @test(beside=True)
+def agent_begins_anew_without_those_that_have_ended():
+    """One of two named processes has ended. After SIGHUP the other one is traced again. When both
+    have ended, so does the agent."""
+    with Target("truth_basic") as target, Target("truth_basic") as other, \
+            Agent("-p", f"{target.pid},{other.pid}") as agent:
+        agent.wait_for(target.pid, other.pid)
+        other.quit()
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: list(agent.targets()) == [target.pid], "only one process is traced")
+        agent.wait_for(target.pid)
+        target.quit()
+        expect_equal(agent.process.wait(30), 0, "status when all have ended")
+        expect_words(agent.process.stderr.read(), f"pid {other.pid}")
+
+
+@test(beside=True)
 def agent_tells_the_service_manager():
     """The agent sends what sd_notify(3) demands of Type=notify-reload, over a real socket."""
     with place() as directory, Target("truth_basic") as target, \

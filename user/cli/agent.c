@@ -196,6 +196,7 @@ const struct command command_agent = {
 /* Memory that the supervisor shares with its children. A child gives it up before it starts
  * children of its own, because these are not trusted. */
 static struct shared {
+	bool had_tracer; /* a tracer has begun before */
 	/* the addresses that the tracer listens on */
 	size_t n_held;
 	char held[AGENT_LISTEN][PATH_MAX + 16];
@@ -519,6 +520,25 @@ static int go_on(struct run *run, int signal_fd)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
+/* Leaves out named processes that have ended. The first tracer refuses them, because the user may
+ * have given a wrong pid. A later one must not: no tracer would start any more, and the processes
+ * that are left would not be traced. Returns false if no process is left to trace. */
+static bool leave_out_ended(struct trace_config *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_pids; i++) {
+		struct error err = {};
+
+		if (session__check_pid(c->pids[i], &err) == -ESRCH)
+			complain("%s", err.text);
+		else
+			c->pids[n++] = c->pids[i];
+	}
+	c->n_pids = n;
+	return n || c->selection.selection.dynamic;
+}
+
 /* The tracer: a child of the supervisor. */
 static int trace(void *ctx, int alive)
 {
@@ -533,6 +553,7 @@ static int trace(void *ctx, int alive)
 	struct session_options options;
 	struct error err = {};
 	sigset_t signals;
+	bool is_first;
 	int status;
 
 	status = parse_options(&line->in_force, &config, &guard);
@@ -549,6 +570,8 @@ static int trace(void *ctx, int alive)
 		snprintf(shared->held[i], sizeof(shared->held[i]), "%s", config.listen[i]);
 		shared->n_held = i + 1;
 	}
+	is_first = !shared->had_tracer;
+	shared->had_tracer = true;
 	munmap(shared, sizeof(*shared));
 	if (config.spool && spool__open(&spool, config.spool, &err))
 		return fail(&err);
@@ -561,6 +584,8 @@ static int trace(void *ctx, int alive)
 	    privileges__begin_files(&err) || session__check_machine(&err) ||
 	    selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
+	if (!is_first && !leave_out_ended(&config.trace))
+		return 0; /* as if the last of them had ended just now */
 	options = trace_config__session_options(&config.trace);
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
