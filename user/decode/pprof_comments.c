@@ -86,7 +86,7 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 		*(uint32_t *)at = (uint32_t)n;
 }
 
-/* Only names like memtrace's own are accepted, because names are printed on terminals unchanged, and
+/* Only names like memtrace's own are accepted, because names are printed on terminals unchanged.
  * docs/memtrace.schema.json says how they begin. */
 static bool is_counter_name(const char *name)
 {

@@ -205,10 +205,8 @@ static void test_refusal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_origins),
-		cmocka_unit_test(test_large_blocks),
+		cmocka_unit_test(test_table),	cmocka_unit_test(test_json),
+		cmocka_unit_test(test_origins), cmocka_unit_test(test_large_blocks),
 		cmocka_unit_test(test_refusal),
 	};
 
