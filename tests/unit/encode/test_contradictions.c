@@ -78,7 +78,7 @@ static void nothing_is_called_exact_that_is_not(void **state)
 	profile->sites[0].peak_bytes = 2e6;
 	profile->sites[0].peak_objects = 800;
 	text = table_of(profile, (struct table_options){.weight = WEIGHT_PEAK});
-	assert_has(text, "after the start: 1.9 MiB in 800 objects\n");
+	assert_has(text, "after the start: AT MOST 1.9 MiB in 800 objects\n");
 	assert_null(strstr(text, "exact"));
 	free(text);
 	text = encoded(in_processes, profile);
