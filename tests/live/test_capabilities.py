@@ -147,7 +147,8 @@ def capabilities_for_files():
 def capabilities_for_files_of_heap():
     """As capabilities_for_files, for -o of heap and why. If the file cannot be written, they say so
     before they trace."""
-    with Target("truth_basic") as target, place() as directory:
+    with Target("holders") as target, place() as directory:
+        target.go()
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
         for command, trace in ("heap", ("--stacks",)), ("why", ("--stack", "main")):
