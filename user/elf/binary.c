@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/allowance.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/search.h"
@@ -48,11 +49,10 @@ struct binaries {
 	size_t n_freed, freed_room;
 	bool (*forget)(void *ctx, size_t index); /* set by binaries__reuse() */
 	void *forget_ctx;
-	/* bytes compared so far, of files with the same build-id; less what was added to the limit
-	 * up to evicted_ns */
-	uint64_t compared;
-	uint64_t evicted_ns; /* time of the last binaries__evict(); 0: none */
-	int fds_end;	     /* descriptors from this number on are left for other uses */
+	/* bytes that may be compared, of files with the same build-id; renewed by
+	 * binaries__evict() */
+	struct allowance comparing;
+	int fds_end; /* descriptors from this number on are left for other uses */
 };
 
 static void binary__free(struct binary *binary)
@@ -79,6 +79,7 @@ int binaries__new(struct binaries **ret)
 		return -ENOMEM;
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > INT_MAX)
 		limit.rlim_cur = 1024;
+	(*ret)->comparing = (struct allowance)ALLOWANCE(MAX_COMPARED, COMPARED_PER_S);
 	(*ret)->fds_end = (int)(limit.rlim_cur - limit.rlim_cur / 4);
 	return 0;
 }
@@ -164,9 +165,9 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 	ssize_t n;
 
 	for (off_t off = 0; off < size; off += n) {
-		if (binaries->compared >= MAX_COMPARED)
+		if (binaries->comparing.left <= 0)
 			return false;
-		binaries->compared += sizeof(x);
+		binaries->comparing.left -= sizeof(x);
 		n = io__pread(a, x, sizeof(x), (uint64_t)off);
 		if (n <= 0 || io__pread(b, y, sizeof(y), (uint64_t)off) != n ||
 		    memcmp(x, y, (size_t)n) != 0)
@@ -361,23 +362,12 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* Lets files be compared that came too late for the limit, if time has passed since then. */
-static void forget_compared(struct binaries *binaries, uint64_t now_ns)
-{
-	uint64_t passed_ns = binaries->evicted_ns ? now_ns - binaries->evicted_ns : 0;
-	double bytes = (double)passed_ns / 1e9 * COMPARED_PER_S;
-
-	binaries->compared -=
-		bytes < (double)binaries->compared ? (uint64_t)bytes : binaries->compared;
-	binaries->evicted_ns = now_ns;
-}
-
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx)
 {
 	size_t n = 0, idle = 0, before = binaries->n_known;
 
-	forget_compared(binaries, now_ns);
+	allowance__renew(&binaries->comparing, now_ns);
 	for (size_t i = 0; i < before; i++) {
 		struct known *known = &binaries->known[i];
 

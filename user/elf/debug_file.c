@@ -10,6 +10,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/allowance.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/in_root.h"
@@ -93,18 +94,11 @@ static bool has_build_id(const struct elf_headers *headers, const struct elf_bui
 /* May so many bytes be read for a checksum now? */
 static bool may_sum(uint64_t bytes)
 {
-	static double left = ALL_CRC_BYTES;
-	static uint64_t last_ns;
-	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
+	static struct allowance allowance = ALLOWANCE(ALL_CRC_BYTES, CRC_BYTES_PER_S);
 
-	if (last_ns)
-		left += (double)(now_ns - last_ns) / 1e9 * CRC_BYTES_PER_S;
-	last_ns = now_ns;
-	if (left > ALL_CRC_BYTES)
-		left = ALL_CRC_BYTES;
-	if ((double)bytes > left)
+	if ((double)bytes > allowance__renew(&allowance, clock__now_ns(CLOCK_MONOTONIC)))
 		return false;
-	left -= (double)bytes;
+	allowance.left -= (double)bytes;
 	return true;
 }
 

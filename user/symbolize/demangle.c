@@ -27,6 +27,7 @@
 
 #include <libiberty/demangle.h>
 
+#include "base/allowance.h"
 #include "base/clock.h"
 #include "symbolize/clean.h"
 
@@ -50,11 +51,8 @@ enum { FULL = 1, LATE }; /* why the callback or the signal has left libiberty */
 /* Where the timer's signal goes; NULL: no name is being demangled in this thread. */
 static _Thread_local jmp_buf *volatile on_late;
 
-static struct {
-	int64_t left_ns;
-	int64_t least_ns; /* no name is demangled while less is left */
-	uint64_t now_ns;  /* when left_ns was true; 0: never */
-} allowance;
+static struct allowance slow_ns = ALLOWANCE(SLOW_NS, 1e9 / SLOW_SHARE);
+static double least_ns; /* no name is demangled while less is left of slow_ns */
 
 static uint64_t left_mangled;
 
@@ -199,15 +197,10 @@ static bool run_right(const char *name, struct output *out)
 	return name[1] == 'Z' && run(cplus_demangle_v3_callback, name, true, out);
 }
 
-static void renew_allowance(void)
+/* Returns how much time slow names may take now. */
+static double renew(void)
 {
-	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
-
-	allowance.left_ns +=
-		allowance.now_ns ? (int64_t)(now_ns - allowance.now_ns) / SLOW_SHARE : SLOW_NS;
-	if (allowance.left_ns > SLOW_NS)
-		allowance.left_ns = SLOW_NS;
-	allowance.now_ns = now_ns;
+	return allowance__renew(&slow_ns, clock__now_ns(CLOCK_MONOTONIC));
 }
 
 /* Demangles the name, if slow names have left time for it. */
@@ -216,8 +209,7 @@ static bool run_if_allowed(const char *name, struct output *out)
 	uint64_t start_ns, took_ns;
 	bool ok;
 
-	renew_allowance();
-	if (allowance.left_ns < allowance.least_ns) {
+	if (renew() < least_ns) {
 		left_mangled++;
 		return false;
 	}
@@ -225,14 +217,15 @@ static bool run_if_allowed(const char *name, struct output *out)
 	ok = run_right(name, out);
 	took_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
 	if (took_ns > FREE_NS)
-		allowance.left_ns -= (int64_t)took_ns;
+		slow_ns.left -= (double)took_ns;
 	return ok;
 }
 
 void demangle__begin(void)
 {
-	renew_allowance();
-	allowance.least_ns = allowance.left_ns > 0 ? allowance.left_ns / 2 : 0;
+	double left_ns = renew();
+
+	least_ns = left_ns > 0 ? left_ns / 2 : 0;
 }
 
 uint64_t demangle__left(void)

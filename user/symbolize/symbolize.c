@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/allowance.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "symbolize/clean.h"
@@ -30,13 +31,6 @@
  * read again. */
 #define SLOW_LINES_S 1
 
-/* A limit of time. A part of the time that passes is added again, because the agent runs for
- * months. */
-struct budget {
-	double left_s, most_s, share;
-	uint64_t now_ns; /* CLOCK_MONOTONIC: when left_s was true */
-};
-
 /* What is known of a binary's names. */
 struct names {
 	struct symtab *symtab; /* NULL: the table is not in memory */
@@ -55,9 +49,9 @@ struct symbolizer {
 	const struct binaries *binaries;
 	struct names *names; /* indexed by binary */
 	size_t n_names;
-	uint64_t bytes; /* of the tables in memory */
-	uint64_t clock; /* ticks at each use of a table */
-	struct budget for_lines, for_failing;
+	uint64_t bytes;				 /* of the tables in memory */
+	uint64_t clock;				 /* ticks at each use of a table */
+	struct allowance for_lines, for_failing; /* seconds */
 };
 
 /* A location whose binary is known. */
@@ -67,31 +61,21 @@ struct place {
 	uint32_t location;
 };
 
-static struct budget make_budget(double most_s, double share)
-{
-	return (struct budget){most_s, most_s, share, clock__now_ns(CLOCK_MONOTONIC)};
-}
-
 static double seconds_since(uint64_t start_ns)
 {
 	return (double)(clock__now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9;
 }
 
 /* Returns how many seconds are left now. */
-static double left_in(struct budget *budget)
+static double left_in(struct allowance *seconds)
 {
-	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
-
-	budget->left_s += budget->share * (double)(now_ns - budget->now_ns) / 1e9;
-	budget->left_s = fmin(budget->left_s, budget->most_s);
-	budget->now_ns = now_ns;
-	return budget->left_s;
+	return allowance__renew(seconds, clock__now_ns(CLOCK_MONOTONIC));
 }
 
 /* Subtracts the time since start_ns. */
-static void spend(struct budget *budget, uint64_t start_ns)
+static void spend(struct allowance *seconds, uint64_t start_ns)
 {
-	budget->left_s = fmax(0, budget->left_s - seconds_since(start_ns));
+	seconds->left = fmax(0, seconds->left - seconds_since(start_ns));
 }
 
 int symbolizer__new(const struct symbolize_options *options, const struct binaries *binaries,
@@ -105,10 +89,10 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 	symbolizer->options = *options;
 	if (!symbolizer->options.max_bytes)
 		symbolizer->options.max_bytes = SYMBOLS_DEFAULT_BYTES;
-	symbolizer->for_lines =
-		make_budget(options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S, share);
-	symbolizer->for_failing =
-		make_budget(options->failing_s > 0 ? options->failing_s : FAILING_S, share);
+	symbolizer->for_lines = (struct allowance)ALLOWANCE(
+		options->lines_s > 0 ? options->lines_s : LINES_DEFAULT_S, share);
+	symbolizer->for_failing = (struct allowance)ALLOWANCE(
+		options->failing_s > 0 ? options->failing_s : FAILING_S, share);
 	symbolizer->binaries = binaries;
 	*ret_symbolizer = symbolizer;
 	return 0;
@@ -175,27 +159,27 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 
 /* Returns until when a file has to wait that was read from start_ns on, and took too long: so long
  * that the file takes no more than its share of the time. */
-static uint64_t due_after(const struct budget *budget, uint64_t start_ns)
+static uint64_t due_after(const struct allowance *seconds, uint64_t start_ns)
 {
-	return start_ns + (uint64_t)(seconds_since(start_ns) * (1 + 1 / budget->share) * 1e9);
+	return start_ns + (uint64_t)(seconds_since(start_ns) * (1 + 1 / seconds->per_s) * 1e9);
 }
 
 /* All files that fail share one time budget. When it is used up, each further file gets only
  * HASTE_S. Sound files do not use the budget, because they may be read again and again. */
 static int read_symbols(struct symbolizer *symbolizer, struct binary *binary, struct names *names)
 {
-	struct budget *budget = &symbolizer->for_failing;
-	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, left_in(budget)));
+	struct allowance *seconds = &symbolizer->for_failing;
+	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, left_in(seconds)));
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	int err = symtab__open(binary->fd, &binary->debug_fd, SYMTAB_FUNCTIONS, patience_s,
 			       who_waits(symbolizer), &names->symtab);
 
 	if (err)
-		spend(budget, start_ns);
+		spend(seconds, start_ns);
 	/* A lack of processes or descriptors says nothing about the file. Nor does a lack of time:
 	 * the machine may have been busy. */
 	names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE || err == -ETIMEDOUT;
-	names->due_ns = err == -ETIMEDOUT ? due_after(budget, start_ns) : 0;
+	names->due_ns = err == -ETIMEDOUT ? due_after(seconds, start_ns) : 0;
 	return err;
 }
 
@@ -430,18 +414,18 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 static int read_lines(struct symbolizer *symbolizer, struct names *names, int fd,
 		      const uint64_t *vaddrs, size_t n, struct dwarf_frames *found)
 {
-	struct budget *budget = &symbolizer->for_lines;
-	double left_s = left_in(budget);
+	struct allowance *seconds = &symbolizer->for_lines;
+	double left_s = left_in(seconds);
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	int err;
 
-	if (left_s < fmin(LEAST_LINES_S, budget->most_s / 10) || start_ns < names->lines_due_ns)
+	if (left_s < fmin(LEAST_LINES_S, seconds->most / 10) || start_ns < names->lines_due_ns)
 		return -EBUSY;
 	err = dwarf__resolve(fd, vaddrs, n, fmin(DWARF_PATIENCE_S, left_s), who_waits(symbolizer),
 			     found);
-	spend(budget, start_ns);
+	spend(seconds, start_ns);
 	if (err && seconds_since(start_ns) >= SLOW_LINES_S)
-		names->lines_due_ns = due_after(budget, start_ns);
+		names->lines_due_ns = due_after(seconds, start_ns);
 	return err;
 }
 
