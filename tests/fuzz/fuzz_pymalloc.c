@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		close(fd);
 		return 0;
 	}
-	rc = pymalloc__find(image, elf_image__entry(image), &(struct pymalloc_meanwhile){}, &found);
+	rc = pymalloc__find(image, elf_image__entry(image), &(struct elf_meanwhile){}, &found);
 	require(rc == 0 || rc == -ENOTSUP);
 	require(!rc == !found.why[0] && memchr(found.why, '\0', sizeof(found.why)));
 	require(!rc || !found.n);

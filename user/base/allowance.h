@@ -14,7 +14,10 @@ struct allowance {
 };
 
 /* Initial value. */
-#define ALLOWANCE(most, per_s) {most, most, per_s, 0}
+#define ALLOWANCE(most, per_s)                                                                     \
+	{                                                                                          \
+		most, most, per_s, 0                                                               \
+	}
 
 /* Adds what the time since the last call has brought. now_ns: of any clock, the same in all calls.
  * Returns what is left. */

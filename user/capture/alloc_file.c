@@ -274,8 +274,7 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	_cleanup_(cleanup_file) struct alloc_file *file = NULL;
 	_cleanup_free_ struct alloc_reader *r = NULL;
 	const struct wanted wanted = {&files->names, extra, n_extra};
-	const struct elf_wanted of_image = {
-		is_wanted, &wanted, {files->how.meanwhile.fn, files->how.meanwhile.ctx}};
+	const struct elf_wanted of_image = {is_wanted, &wanted, files->how.meanwhile};
 	bool any = false;
 	const char *soname;
 	int rc;

@@ -131,7 +131,7 @@ struct alloc_how {
 	 * markers */
 	bool markers;
 	/* called after each slice of a long search */
-	struct pymalloc_meanwhile meanwhile;
+	struct elf_meanwhile meanwhile;
 };
 
 /* Makes an empty store for what is read from files. `binaries`: the known files. The offers of

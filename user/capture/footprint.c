@@ -6,8 +6,7 @@
 #include "capture/internal.h"
 #include "capture/watch.h"
 
-#define PER_CPU_BYTES                                                                              \
-	(64ULL << 20) /* limit for the counters of all processes, in total over all CPUs */
+#define PER_CPU_BYTES	(64ULL << 20) /* limit for the counters of all processes, over all CPUs */
 #define LEAST_PROCESSES 64
 #define BUCKET		16 /* bytes of the kernel's struct bucket */
 #define ELEMENT		64 /* bytes of struct htab_elem, and of its link in the free list */

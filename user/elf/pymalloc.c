@@ -441,7 +441,7 @@ static int explain_mentions(struct finder *f)
 }
 
 int pymalloc__find(const struct elf_image *image, uint64_t free_function,
-		   const struct pymalloc_meanwhile *meanwhile, struct pymalloc *ret)
+		   const struct elf_meanwhile *meanwhile, struct pymalloc *ret)
 {
 	struct finder f = {.meanwhile = *meanwhile, .ret = ret};
 	uint64_t start, end;

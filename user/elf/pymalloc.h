@@ -97,19 +97,14 @@ struct pymalloc {
 	char why[96]; /* why the copies are not known */
 };
 
-/* The search takes a quarter to half a second of CPU time. The search is cut into slices of some
- * milliseconds, and fn is called after each slice. fn can do work that cannot wait for the end of
- * the search. */
-struct pymalloc_meanwhile {
-	void (*fn)(void *ctx); /* NULL: nothing is called */
-	void *ctx;
-};
-
 /* Finds all places for probes. free_function: vaddr of the function that takes blocks back
  * (_PyObject_Free). 0; -ENOTSUP, with the reason in ret->why, when not all copies can be proved;
- * -ENOMEM. Call pymalloc__free() in any case. */
+ * -ENOMEM. Call pymalloc__free() in any case.
+ *
+ * The search takes a quarter to half a second of CPU time. It is cut into slices of some
+ * milliseconds, and meanwhile->fn is called after each slice. */
 int pymalloc__find(const struct elf_image *image, uint64_t free_function,
-		   const struct pymalloc_meanwhile *meanwhile, struct pymalloc *ret);
+		   const struct elf_meanwhile *meanwhile, struct pymalloc *ret);
 void pymalloc__free(struct pymalloc *pymalloc);
 
 #endif

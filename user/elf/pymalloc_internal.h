@@ -141,7 +141,7 @@ struct finder {
 	size_t n_seen, n_walks;
 	struct found *found; /* ascending by best.vaddr */
 	size_t n_found;
-	struct pymalloc_meanwhile meanwhile;
+	struct elf_meanwhile meanwhile;
 	size_t n_slice; /* units of work since the last call of meanwhile.fn */
 	struct pymalloc *ret;
 };

@@ -485,7 +485,6 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct symbolize_options symbolize_options = o->symbolize;
-	struct elf_meanwhile meanwhile;
 	struct alloc_how how;
 	struct session *s;
 	bool refuse;
@@ -550,11 +549,10 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				 .markers = !s->everywhere && !o->command && s->interval > 1 &&
 					    !s->n_extra,
 				 .meanwhile = {guard__wait, s}};
-	meanwhile = (struct elf_meanwhile){guard__wait, s};
 	s->run = profile_run__new();
 	if (!s->run || binaries__new(&s->binaries) ||
 	    alloc_files__new(s->binaries, &how, &s->alloc_files) ||
-	    python_files__new(s->binaries, &meanwhile, &s->python_files) ||
+	    python_files__new(s->binaries, &how.meanwhile, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;

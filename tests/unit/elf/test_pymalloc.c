@@ -228,7 +228,7 @@ static const char source[] =
 	".data\nfree: .quad 0\n"
 	".section .note.GNU-stack, \"\", @progbits\n";
 
-static const struct pymalloc_meanwhile nobody;
+static const struct elf_meanwhile nobody;
 
 static int make_dir(void **state)
 {
@@ -475,7 +475,7 @@ static void others_can_work_meanwhile(void **state)
 
 	(void)state;
 	if (pymalloc__find(image, symbol(image, "give"),
-			   &(struct pymalloc_meanwhile){note_slice, &slices}, &found))
+			   &(struct elf_meanwhile){note_slice, &slices}, &found))
 		fail_msg("%s", found.why);
 	note_slice(&slices);
 	print_message("%zu slices in %.3f s, the longest %.4f s\n", slices.n,
