@@ -161,6 +161,10 @@ DEVELOP = {
         "4 threads: buffers that live 1 to 50 ms beside a cache of 0.5 s; requests",
         "buffer:every=24:size=1500 cache:life_s=0.5:every=6:size=120:equal=0 request",
         "--threads", "4"),
+    "threads_64_leak": case("64 threads that mostly wait: a leak by work, each 100th operation; "
+                            "cache and requests",
+                            "leak_work:every=100:size=200 cache:life_s=1:every=8 request",
+                            "--threads", "64", "--rate", "3000"),
     "table": case("a table that turns over in 5 minutes; requests",
                   "table:life_s=300:every=400:size=200 request"),
     "slow_probes": cache(
@@ -193,10 +197,10 @@ JUDGE = {
                         "relink_leak:every=100:size=128:equal=1 request"),
     "threads_4_cache": cache(1, 0, every=8,
                              what="4 threads: cache of 1 s, distinct contents; requests"),
-    "threads_64_leak": case("64 threads that mostly wait: a leak by work, each 100th operation; "
-                            "cache and requests",
-                            "leak_work:every=100:size=200 cache:life_s=1:every=8 request",
-                            "--threads", "64", "--rate", "3000"),
+    "threads_48_leak": case("48 threads that mostly wait: one stack churns, 4 % of its blocks "
+                            "leak, distinct contents; requests",
+                            "leak_share:share=0.04:size=120:every=4 request",
+                            "--threads", "48", "--rate", "5000", "--work", "400"),
     "jemalloc_cache": cache(0.8, 1, every=4, preload="jemalloc",
                             what="jemalloc: cache of 0.8 s, equal contents"),
     "tcmalloc_leak": leak_share("2", 0, preload="tcmalloc"),

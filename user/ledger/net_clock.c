@@ -23,11 +23,13 @@
 #define DOUBT	    3	 /* estimates that differ by more standard errors are not combined */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
+#define LEAST_WAITS 20 /* in windows: with fewer, nothing is known from waits */
 #define LEARN_EVERY 64 /* F is estimated again when there are 1/64 more points */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {
 	*c = (struct net_clock){
+		.call_ns = call_ns,
 		.least = call_ns > 0 ? fmin(NET_CLOCK_CALL_NS / call_ns, LEAST_MAX) : 0,
 		.spread = spread,
 	};
@@ -81,6 +83,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	struct net_clock_point point = {
 		.wall_ns = wall_ns,
 		.work = work,
+		.waits = NAN,
 		.keep = edge != NET_CLOCK_NONE,
 		.window = edge == NET_CLOCK_BEGINS ||
 			  (edge == NET_CLOCK_NONE && last && last->window),
@@ -108,6 +111,12 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	c->at[c->n++] = point;
 	c->n_free += !point.keep;
 	return 0;
+}
+
+void net_clock__note_waits(struct net_clock *c, double waits)
+{
+	if (c->n && c->at[c->n - 1].keep)
+		c->at[c->n - 1].waits = waits;
 }
 
 int net_clock__rest(struct net_clock *c, uint64_t wall_ns)
@@ -167,6 +176,7 @@ static struct net_clock_point totals_at(const struct net_clock *c, uint64_t wall
 		ret.work += (b.work - ret.work) * share;
 	}
 	ret.wall_ns = wall_ns;
+	ret.waits = NAN;
 	return ret;
 }
 
@@ -183,6 +193,7 @@ static struct net_clock_point end_of_gap(const struct net_clock *c,
 		.cpu_s = from.cpu_s + until.cpu_s - to.cpu_s,
 		.cost_s = from.cost_s + until.cost_s - to.cost_s,
 		.work = from.work + until.work - to.work,
+		.waits = NAN,
 		.keep = true,
 		.window = true,
 	};
@@ -350,6 +361,33 @@ static double rate_variance(const struct net_clock *c)
 	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
 }
 
+/* A ratio estimate: the sum of y in windows as a multiple of the sum of x. */
+struct ratio {
+	double x, y, xx, xy, yy;
+	size_t n;
+};
+
+static void ratio_add(struct ratio *r, double x, double y)
+{
+	r->x += x;
+	r->y += y;
+	r->xx += x * x;
+	r->xy += x * y;
+	r->yy += y * y;
+	r->n++;
+}
+
+/* Returns the variance of the sum of y, from the sum of (y - ratio * x)^2. */
+static double ratio_variance(const struct ratio *r)
+{
+	double ratio = r->x > 0 ? r->y / r->x : 0;
+
+	if (r->n < 2)
+		return INFINITY;
+	return fmax(r->yy - 2 * ratio * r->xy + ratio * ratio * r->xx, 0) * (double)r->n /
+	       (double)(r->n - 1);
+}
+
 /* The net time of windows, computed from the work that was done in them. */
 struct by_work {
 	double cpu, cost, net; /* seconds */
@@ -359,33 +397,27 @@ struct by_work {
 
 static struct by_work add_up_work(const struct net_clock *c)
 {
-	double squares = 0, cross = 0, cpu_squares = 0, ratio;
-	struct by_work ret = {.variance = INFINITY};
+	struct by_work ret = {};
+	struct ratio net = {};
 
 	for (size_t i = 0; i + 1 < c->n; i++) {
 		struct span span;
-		double rate, own;
+		double rate;
 
 		if (!span_at(c, i, &span) || !span.window)
 			continue;
 		rate = rate_around(c, i);
 		if (!(rate > 0))
 			continue;
-		own = span.work / rate;
-		ret.cpu += span.cpu_s;
 		ret.cost += span.cost_s;
-		ret.net += own;
-		squares += own * own;
-		cross += own * span.cpu_s;
-		cpu_squares += span.cpu_s * span.cpu_s;
-		ret.n++;
+		ratio_add(&net, span.cpu_s, span.work / rate);
 	}
-	ratio = ret.cpu > 0 ? ret.net / ret.cpu : 0;
-	if (ret.n > 1) /* from the sum of (own - ratio * cpu)^2 */
-		ret.variance = fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) *
-			       (double)ret.n / (double)(ret.n - 1);
-	ret.variance += ret.net * ret.net *
-			(rate_variance(c) + NET_CLOCK_WORK_ERROR * NET_CLOCK_WORK_ERROR);
+	ret.cpu = net.x;
+	ret.net = net.y;
+	ret.n = net.n;
+	ret.variance = ratio_variance(&net) +
+		       ret.net * ret.net *
+			       (rate_variance(c) + NET_CLOCK_WORK_ERROR * NET_CLOCK_WORK_ERROR);
 	return ret;
 }
 
@@ -405,6 +437,141 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
+/* --- waits --- */
+
+/* The time from an edge to the next edge: a window or a gap. */
+struct leg {
+	double cpu_s, cost_s, net_s, wall_s;
+	double waits; /* NaN: not known */
+	bool window, gap;
+};
+
+/* Sets *ret to all windows and gaps. The caller frees it. Returns their number, or 0 if there is no
+ * memory. */
+static size_t list_legs(const struct net_clock *c, struct leg **ret)
+{
+	const struct net_clock_point *from = NULL;
+	struct leg *legs = calloc(c->n + 1, sizeof(*legs));
+	size_t n = 0;
+
+	for (size_t i = 0; legs && i < c->n; i++) {
+		const struct net_clock_point *to = &c->at[i];
+		struct leg *leg = &legs[n];
+
+		if (!to->keep)
+			continue;
+		if (from) {
+			*leg = (struct leg){
+				.cpu_s = to->cpu_s - from->cpu_s,
+				.cost_s = to->cost_s - from->cost_s,
+				.net_s = net_between(c, from, to),
+				.wall_s = (double)(to->wall_ns - from->wall_ns) * NS,
+				.waits = to->waits - from->waits,
+			};
+			leg->window = from->window && leg->cost_s > IN_WINDOWS * leg->cpu_s;
+			leg->gap = !from->window && leg->cost_s <= IN_GAPS * leg->cpu_s;
+			if (!(leg->waits >= 0))
+				leg->waits = NAN;
+			n++;
+		}
+		from = to;
+	}
+	*ret = legs;
+	return n;
+}
+
+/* Adds up the gaps up to the BESIDE-th window on either side of a window whose waits are known. */
+static struct leg gaps_around(const struct leg *legs, size_t n, size_t window)
+{
+	struct leg sum = {};
+
+	for (int step = -1; step <= 1; step += 2) {
+		int windows = 0;
+
+		for (size_t i = window + step; i < n && windows < BESIDE; i += step) {
+			windows += legs[i].window;
+			if (!legs[i].gap || isnan(legs[i].waits))
+				continue;
+			sum.net_s += legs[i].net_s;
+			sum.wall_s += legs[i].wall_s;
+			sum.waits += legs[i].waits;
+		}
+	}
+	return sum;
+}
+
+/* What waits tell of windows. */
+struct by_waits {
+	bool known;
+	double waits, cost; /* in windows; cost in seconds */
+	/* limits of F, and their standard errors */
+	double least, most, least_error, most_error;
+};
+
+static struct by_waits add_up_waits(const struct net_clock *c)
+{
+	struct by_waits ret = {};
+	struct ratio low = {}, high = {};
+	struct leg *legs;
+	size_t n = list_legs(c, &legs);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct leg *w = &legs[i];
+		struct leg gaps;
+
+		if (!w->window || isnan(w->waits))
+			continue;
+		gaps = gaps_around(legs, n, i);
+		if (!(gaps.net_s > 0) || !(gaps.waits > 0))
+			continue;
+		ret.waits += w->waits;
+		ret.cost += w->cost_s;
+		ratio_add(&low, w->cpu_s, w->waits / gaps.waits * gaps.net_s);
+		ratio_add(&high, w->cpu_s, w->wall_s / gaps.wall_s * gaps.net_s);
+	}
+	free(legs);
+	if (low.n < LEAST_N || ret.waits < LEAST_WAITS)
+		return ret;
+	ret.known = true;
+	ret.least = (high.x - high.y) / ret.cost;
+	ret.least_error =
+		sqrt(ratio_variance(&high) + pow(NET_CLOCK_WAITS_ERROR * high.y, 2)) / ret.cost;
+	ret.most = (low.x - low.y) / ret.cost;
+	ret.most_error =
+		sqrt(ratio_variance(&low) + pow(NET_CLOCK_WAITS_ERROR * low.y, 2)) / ret.cost;
+	return ret;
+}
+
+static double normal_below(double z)
+{
+	return erfc(-z * M_SQRT1_2) / 2;
+}
+
+/* Returns the likelihood of F by the limits that waits set, without a constant factor. If the
+ * limits are right, F is between them. If they are wrong, they may be anywhere between 0 and
+ * `highest`. So the closer together they are, the less likely it is that they are wrong. */
+static double agrees(const struct by_waits *waits, double felt, double highest)
+{
+	double both, width;
+
+	if (!waits->known)
+		return 1;
+	width = fmax(waits->most - waits->least, hypot(waits->least_error, waits->most_error));
+	both = normal_below((felt - waits->least) / waits->least_error) *
+	       normal_below((waits->most - felt) / waits->most_error);
+	return (1 - NET_CLOCK_WAITS_OFF) * both + NET_CLOCK_WAITS_OFF * fmin(width / highest, 1);
+}
+
+/* Returns how many waits, each followed by a call at least, there are for each second of cost. */
+static double cold_calls(const struct net_clock *c, const struct by_waits *waits)
+{
+	return waits->known && c->call_ns > 0
+		       ? fmin(waits->waits / waits->cost, 1 / (c->call_ns * NS))
+		       : 0;
+}
+
+/* --- F --- */
+
 /* Returns the density of F at the distance `miss` from its expected value, without a constant
  * factor. */
 static double density_of_miss(double miss, double error)
@@ -415,13 +582,15 @@ static double density_of_miss(double miss, double error)
 	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
 }
 
-/* Finds F and its error from two facts. The first is the earlier knowledge of F: `before` +-
+/* Finds F and its error from three facts. The first is the earlier knowledge of F: `before` +-
  * `error`. The second is that the net time of windows is above zero. (Net time = CPU time - F *
- * cost.) Bayes' rule is applied over x = net time / cost. With r = CPU time / cost, F is r - x. By
- * the first fact, F is normal with mean `before` and error `error` or, with the chance
- * NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least least_net(). Without the
- * first fact, every order of magnitude of x above least_net() is equally likely. */
-static void weigh_net(struct net_clock *c, double before, double error)
+ * cost.) The third is what waits tell. Bayes' rule is applied over x = net time / cost. With r =
+ * CPU time / cost, F is r - x. By the first fact, F is normal with mean `before` and error `error`
+ * or, with the chance NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least
+ * least_net(). Without the other facts, every order of magnitude of x above least_net() is equally
+ * likely. */
+static void weigh_net(struct net_clock *c, double before, double error,
+		      const struct by_waits *waits)
 {
 	double sum = 0, first = 0, second = 0, least = least_net(c), most, ratio, x,
 	       wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -437,7 +606,8 @@ static void weigh_net(struct net_clock *c, double before, double error)
 		double weight;
 
 		x = least * pow(most / least, (double)i / GRID);
-		weight = density_of_miss(ratio - x - before, error);
+		weight = density_of_miss(ratio - x - before, error) *
+			 agrees(waits, ratio - x, ratio);
 		sum += weight;
 		first += weight * log(x);
 		second += weight * log(x) * log(x);
@@ -453,11 +623,15 @@ static void weigh_net(struct net_clock *c, double before, double error)
 static double weigh_work(struct net_clock *c)
 {
 	struct by_work w = add_up_work(c);
-	double before, before_variance, weight, net;
+	struct by_waits waits =
+		windowed_has(c->without, PART_WAITS) ? add_up_waits(c) : (struct by_waits){};
+	double before, before_variance, weight, net, cold = cold_calls(c, &waits) * NS;
 	bool io = works(c);
 
-	weigh_net(c, io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT,
-		  hypot(io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR, c->spread));
+	weigh_net(c, (io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT) + cold * NET_CLOCK_WAIT_NS,
+		  hypot(hypot(io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR, c->spread),
+			cold * NET_CLOCK_WAIT_ERROR_NS),
+		  &waits);
 	c->net_error = 0;
 	if (!windowed_has(c->without, PART_WORK) || !io || w.n < LEAST_N || !(w.net > 0) ||
 	    !isfinite(w.variance))

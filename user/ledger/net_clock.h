@@ -23,6 +23,11 @@
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
+/* A thread that has waited finds the probes' code and data in no cache, too. So each wait costs
+ * this much more, with this error, in nanoseconds. Measured as CPU time per wait with and without
+ * probes: -1,600 to 6,800 ns with 1 to 64 pairs of calls after each wait (docs/windows.md). */
+#define NET_CLOCK_WAIT_NS	3000
+#define NET_CLOCK_WAIT_ERROR_NS 3000
 /* The chance that the error of F is larger than the constants above say, and the standard deviation
  * of this larger error. One virtual machine has traps of 6 us (page table isolation), and two
  * CPUs that slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same
@@ -52,11 +57,29 @@
  * bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
+/* WAITS. How often a process's threads wait (voluntary context switches) limits the net time of a
+ * window from below, and the wall clock limits it from above. Let r be the waits per net second in
+ * the gaps around the window, and u the net seconds per wall second there. A window of d wall
+ * seconds with s waits then has a net time
+ *
+ *	s / r <= net <= u * d.
+ *
+ * The lower limit: a process that probes slow down has more to do when it comes back from a wait,
+ * so it waits less often for the same work, as the servers of a queue do. If it always has work, it
+ * does not wait at all, and the limit is 0. The upper limit: a process that waits has no more to do
+ * per second because it has become slower. Both are sums over windows, with errors as for WORK. A
+ * process that waits for locks breaks the lower limit, because slower calls hold locks for longer.
+ * A process whose windows are all in its bursts breaks the upper limit. So the limits are wrong
+ * with the chance NET_CLOCK_WAITS_OFF. */
+#define NET_CLOCK_WAITS_ERROR 0.15 /* the least relative error of either limit */
+#define NET_CLOCK_WAITS_OFF   0.05
+
 struct net_clock {
 	struct net_clock_point {
 		uint64_t wall_ns;	     /* monotonic */
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
+		double waits;		     /* total, at edges; NaN: not known */
 		bool keep;		     /* the point is an edge of a window (its beginning or
 					      * end): never removed */
 		bool window;		     /* a window lasts from this point to the next */
@@ -71,6 +94,7 @@ struct net_clock {
 	double net_error;	 /* relative standard error of the net time of windows, from work;
 				  * 0: work is not used, only F's error */
 	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
+	double call_ns;		 /* calibrated cost of a call; 0: not known */
 	/* least ratio of net time to cost; 0: not known, so a fiftieth is used */
 	double least;
 	double spread; /* relative spread of the calibrated cost of calls */
@@ -95,6 +119,9 @@ enum net_clock_edge {
  * -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
+
+/* Notes how often the process has waited up to the last point, which is an edge. NaN: not known. */
+void net_clock__note_waits(struct net_clock *clock, double waits);
 
 /* Adds a point with the totals of the last one, because the process has used no time since. 0 or
  * -ENOMEM. */

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/far.h"
+#include "base/hash.h"
 #include "base/in_root.h"
 #include "base/io.h"
 #include "base/vector.h"
@@ -453,6 +454,37 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes)
 		return -EINVAL;
 	*ret_bytes = read_bytes + written;
 	return 0;
+}
+
+int process__waits(pid_t pid, size_t max, struct process_waits *ret)
+{
+	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
+	_cleanup_free_ char *status = malloc(STATUS_MAX);
+	struct process_waits sum = {};
+	size_t n = 0;
+	pid_t tid;
+
+	if (!threads || !status)
+		return threads ? -ENOMEM : -errno;
+	while ((tid = process__next_thread(threads))) {
+		const char *waits;
+		char path[64];
+		ssize_t len;
+
+		if (n++ == max)
+			return -E2BIG;
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+		len = read_text(AT_FDCWD, path, status, STATUS_MAX);
+		if (len < 0)
+			return (int)len;
+		waits = status_value(status, "voluntary_ctxt_switches");
+		if (!waits)
+			return -EINVAL;
+		sum.n += strtoull(waits, NULL, 10);
+		sum.threads += hash__keyed(&tid, sizeof(tid));
+	}
+	*ret = sum;
+	return n ? 0 : -ESRCH;
 }
 
 uint64_t process__auxv(pid_t pid, uint64_t type)

@@ -96,6 +96,18 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
  * rchar + wchar. 0 or negative errno. Source: /proc/PID/io. */
 int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
 
+/* How often a process's threads have waited, and who these threads are. */
+struct process_waits {
+	uint64_t n;	  /* voluntary context switches of all living threads together */
+	uint64_t threads; /* a hash of the threads' ids. If it is the same at two moments, no thread
+			   * has ended or begun between them (or its id is in use again) */
+};
+
+/* Reads how often pid's threads have waited. 0; -E2BIG: pid has more than `max` threads; other
+ * negative errno. Takes some 10 us for each thread. Source: voluntary_ctxt_switches in
+ * /proc/PID/task/TID/status. */
+int process__waits(pid_t pid, size_t max, struct process_waits *ret);
+
 /* Returns the value of `type` (AT_PHDR, AT_BASE, ...) in the auxiliary vector that the kernel gave
  * the process at its exec. 0 when the vector has no such value or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);

@@ -11,6 +11,7 @@
 /* enumerator, name */
 #define WINDOWED_PARTS(X)                                                                          \
 	X(PART_WORK, "work")	     /* net time by bytes read and written (ledger/net_clock.h) */ \
+	X(PART_WAITS, "waits")	     /* net time by waits (ledger/net_clock.h) */                  \
 	X(PART_LEFT, "left")	     /* some net time is always left (ledger/net_clock.h) */       \
 	X(PART_ROUGH, "rough")	     /* one mean net time per call (CLOCK in windowed.h) */        \
 	X(PART_STRATA, "strata")     /* one rate for each stratum (BIRTHS in windowed.h) */        \

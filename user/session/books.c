@@ -12,6 +12,8 @@
 #include "capture/snapshot.h"
 #include "ledger/old_windows.h"
 
+#define WAITS_THREADS 128 /* waits are counted in processes of at most so many threads */
+
 /* While a window goes on, a new block may have taken the address since the tables were read. The
  * next part of the window finds that block in the table. */
 static void forget_block(void *ctx, uint64_t addr)
@@ -51,6 +53,20 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
+/* Returns how often the target's threads have waited; NaN: not known. The waits of a thread that
+ * has ended are not in the sum. So the sum is not used if other threads live than at the last
+ * edge. */
+static double read_waits(struct target *t)
+{
+	uint64_t before = t->budget.waits.threads;
+
+	if (process__waits(t->info.pid, WAITS_THREADS, &t->budget.waits))
+		t->budget.waits = (struct process_waits){};
+	return t->budget.waits.threads && t->budget.waits.threads == before
+		       ? (double)t->budget.waits.n
+		       : NAN;
+}
+
 /* From the first window on, also asks how many bytes the process has read and written. Before that,
  * this figure is of no use. Asking takes a while, because the kernel asks all threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
@@ -63,6 +79,8 @@ void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double
 		work = (double)bytes;
 	t->budget.pace.failed +=
 		net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, edge) != 0;
+	if (edge)
+		net_clock__note_waits(&t->budget.clock, read_waits(t));
 }
 
 static void note_calls(struct budget *b, const struct target *t)

@@ -28,7 +28,8 @@ struct budget {
 	struct survivors survivors;
 	struct reallocs reallocs; /* blocks that realloc has enlarged in windows */
 	struct net_clock clock;
-	struct run_time run; /* CPU time in the present window */
+	struct run_time run;	    /* CPU time in the present window */
+	struct process_waits waits; /* as last read, at an edge of a window */
 	/* totals when this window began: CPU time, and the part of it that borrowers used
 	 * (lent_ns) */
 	double begin_cpu_ns;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "ledger/net_clock.h"
+#include "profile/parts.h"
 
 #define S 1000000000ULL
 
@@ -254,6 +255,103 @@ static void test_a_lump_is_no_work(void **state)
 	net_clock__free(&c);
 }
 
+/* A process that uses a quarter of a core, and waits 200,000 times per net second. Windows last 10
+ * ms. Probes add `felt` times their calibrated cost of 6 ms to each window. waits, rate: how often
+ * the process waits, and how much net time it uses per second, in windows as multiples of those in
+ * gaps. */
+static struct net_clock waiting_run(double felt, double waits, double rate, int n)
+{
+	struct net_clock c = {};
+	double cpu = 0, cost = 0, waited = 0;
+	uint64_t now = S;
+
+	net_clock__init(&c, 600, 0);
+	net_clock__add(&c, now, cpu, cost, NAN, NET_CLOCK_ENDS);
+	net_clock__note_waits(&c, waited);
+	for (int i = 0; i < n; i++) {
+		double net = 0.0025 * rate * (i % 2 ? 1.05 : 0.95);
+
+		now += S;
+		cpu += 0.25e9;
+		waited += 50000;
+		net_clock__add(&c, now, cpu, cost, NAN, NET_CLOCK_BEGINS);
+		net_clock__note_waits(&c, waited);
+		now += S / 100;
+		cpu += (net + felt * 0.006) * 1e9;
+		cost += 0.006e9;
+		waited += 200000 * net * waits;
+		net_clock__add(&c, now, cpu, cost, NAN, NET_CLOCK_ENDS);
+		net_clock__note_waits(&c, waited);
+		net_clock__learn(&c);
+	}
+	return c;
+}
+
+/* Asserts that the interval of net time in the windows of waiting_run() holds the truth. The error
+ * of net time is that of its logarithm. */
+static void assert_covers(const struct net_clock *c, double felt, double rate)
+{
+	double truth = 0.0025 * rate / 0.006, found = truth + felt - c->felt;
+
+	assert_true(found > 0);
+	assert_true(fabs(log(found / truth)) < 2 * net_clock__error(c, found, 1));
+}
+
+/* Without waits, F would be that of a loop of malloc. */
+static void test_waits_tell_what_is_felt(void **state)
+{
+	(void)state;
+	for (double felt = 1; felt < 2.1; felt += 0.1) {
+		struct net_clock c = waiting_run(felt, 1, 1, 20);
+
+		assert_true(fabs(c.felt - felt) < 0.12);
+		assert_true(c.felt_error < 0.2);
+		assert_covers(&c, felt, 1);
+		net_clock__leave_out(&c, 1U << PART_WAITS);
+		if (felt > 1.5)
+			assert_true(fabs(c.felt - felt) > 0.2);
+		net_clock__free(&c);
+	}
+}
+
+/* If a process is so slow in windows that it waits only a tenth as often for its work, the lower
+ * limit tells little. The upper limit still holds. */
+static void test_a_busy_process_waits_less(void **state)
+{
+	struct net_clock c = waiting_run(1.1, 0.1, 1, 20);
+
+	(void)state;
+	assert_covers(&c, 1.1, 1);
+	net_clock__free(&c);
+}
+
+/* A process that has most of its CPU time in windows, and waits for locks there, is beyond both
+ * limits. Then F is not what they say. */
+static void test_waits_that_mislead_are_not_believed(void **state)
+{
+	struct net_clock c = waiting_run(1.1, 3, 1, 20);
+
+	(void)state;
+	assert_covers(&c, 1.1, 1);
+	net_clock__free(&c);
+	c = waiting_run(1.1, 3, 0.4, 20);
+	assert_covers(&c, 1.1, 0.4);
+	net_clock__free(&c);
+}
+
+/* Few waits, and few windows, tell nothing. */
+static void test_few_waits_tell_nothing(void **state)
+{
+	struct net_clock c = waiting_run(1.8, 1, 1, 3);
+
+	(void)state;
+	assert_as_before(&c, NET_CLOCK_FELT, NET_CLOCK_FELT_ERROR);
+	net_clock__free(&c);
+	c = waiting_run(1.8, 0.001, 1, 20);
+	assert_as_before(&c, NET_CLOCK_FELT, NET_CLOCK_FELT_ERROR);
+	net_clock__free(&c);
+}
+
 /* Net time between two times, without the time in windows. */
 static void test_outside(void **state)
 {
@@ -367,6 +465,10 @@ int main(void)
 		cmocka_unit_test(test_few_windows_teach_nothing),
 		cmocka_unit_test(test_little_work_is_none),
 		cmocka_unit_test(test_a_lump_is_no_work),
+		cmocka_unit_test(test_waits_tell_what_is_felt),
+		cmocka_unit_test(test_a_busy_process_waits_less),
+		cmocka_unit_test(test_waits_that_mislead_are_not_believed),
+		cmocka_unit_test(test_few_waits_tell_nothing),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_swap),
 		cmocka_unit_test(test_swap_what_was_swapped),

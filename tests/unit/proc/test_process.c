@@ -455,6 +455,35 @@ static void test_sleeps(void **state)
 	close(fds[1]);
 }
 
+/* The waits of all threads add up. The hash tells whether the same threads live. */
+static void test_waits(void **state)
+{
+	enum { NAPS = 50 };
+	const struct timespec nap = {.tv_nsec = 100000};
+	struct process_waits before, after, alone;
+	pthread_t thread;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(process__waits(getpid(), 8, &alone), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_byte, &fds[0]), 0);
+	assert_int_equal(process__waits(getpid(), 8, &before), 0);
+	for (int i = 0; i < NAPS; i++)
+		nanosleep(&nap, NULL);
+	assert_int_equal(process__waits(getpid(), 8, &after), 0);
+	assert_true(after.n >= before.n + NAPS);
+	assert_true(after.n < before.n + 3 * NAPS);
+	assert_true(after.threads == before.threads);
+	assert_true(before.threads != alone.threads);
+	assert_int_equal(process__waits(getpid(), 1, &after), -E2BIG);
+	assert_int_equal(write(fds[1], "", 1), 1);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(process__waits(0x7ffffff, 8, &after), -ENOENT);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void test_rss(void **state)
 {
 	const size_t size = 64 << 20;
@@ -555,6 +584,7 @@ int main(void)
 		cmocka_unit_test(io_bytes_count_what_goes_through_calls),
 		cmocka_unit_test(test_stack_pointers),
 		cmocka_unit_test(test_sleeps),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_rss),
 		cmocka_unit_test(sizes_are_found_behind_many_groups),
 		cmocka_unit_test(test_compat32),
