@@ -24,6 +24,7 @@
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
 #define LEAST_WAITS 20 /* in windows: with fewer, nothing is known from waits */
+#define LONGEST	    1  /* s; a longer window is a stretch, whose moment was not chosen at random */
 #define LEARN_EVERY 64 /* F is estimated again when there are 1/64 more points */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
@@ -143,16 +144,23 @@ uint64_t net_clock__edge_ns(const struct net_clock *c, enum net_clock_edge kind,
 void net_clock__forget(struct net_clock *c, const struct net_clock_range *ranges, size_t n)
 {
 	size_t kept = 0, range = 0;
+	bool unknown = false; /* a removed edge had no waits */
 
 	for (size_t i = 0; i < c->n; i++) {
-		const struct net_clock_point *p = &c->at[i];
+		struct net_clock_point *p = &c->at[i];
 
 		while (range < n && p->wall_ns > ranges[range].to_ns)
 			range++;
-		if (i && i + 1 < c->n && range < n && p->wall_ns >= ranges[range].from_ns)
+		if (i && i + 1 < c->n && range < n && p->wall_ns >= ranges[range].from_ns) {
 			c->n_free -= !p->keep;
-		else
-			c->at[kept++] = *p;
+			unknown = unknown || (p->keep && isnan(p->waits));
+			continue;
+		}
+		if (p->keep && unknown) {
+			p->waits = NAN;
+			unknown = false;
+		}
+		c->at[kept++] = *p;
 	}
 	c->n = kept;
 	c->learnt = 0;
@@ -442,39 +450,46 @@ static bool works(const struct net_clock *c)
 /* The time from an edge to the next edge: a window or a gap. */
 struct leg {
 	double cpu_s, cost_s, net_s, wall_s;
-	double waits; /* NaN: not known */
+	double busy_s; /* net_s times the mean of net time per wall time, weighted by net time */
+	double waits;  /* NaN: not known */
 	bool window, gap;
 };
+
+static void add_to_leg(const struct net_clock *c, struct leg *leg,
+		       const struct net_clock_point *from, const struct net_clock_point *to)
+{
+	double net = net_between(c, from, to), wall = (double)(to->wall_ns - from->wall_ns) * NS;
+
+	leg->cpu_s += to->cpu_s - from->cpu_s;
+	leg->cost_s += to->cost_s - from->cost_s;
+	leg->net_s += net;
+	leg->wall_s += wall;
+	leg->busy_s += net / wall * net;
+}
 
 /* Sets *ret to all windows and gaps. The caller frees it. Returns their number, or 0 if there is no
  * memory. */
 static size_t list_legs(const struct net_clock *c, struct leg **ret)
 {
-	const struct net_clock_point *from = NULL;
 	struct leg *legs = calloc(c->n + 1, sizeof(*legs));
+	const struct net_clock_point *from = NULL;
 	size_t n = 0;
 
 	for (size_t i = 0; legs && i < c->n; i++) {
-		const struct net_clock_point *to = &c->at[i];
+		const struct net_clock_point *p = &c->at[i];
 		struct leg *leg = &legs[n];
 
-		if (!to->keep)
+		if (from)
+			add_to_leg(c, leg, p - 1, p);
+		if (!p->keep)
 			continue;
 		if (from) {
-			*leg = (struct leg){
-				.cpu_s = to->cpu_s - from->cpu_s,
-				.cost_s = to->cost_s - from->cost_s,
-				.net_s = net_between(c, from, to),
-				.wall_s = (double)(to->wall_ns - from->wall_ns) * NS,
-				.waits = to->waits - from->waits,
-			};
+			leg->waits = p->waits >= from->waits ? p->waits - from->waits : NAN;
 			leg->window = from->window && leg->cost_s > IN_WINDOWS * leg->cpu_s;
 			leg->gap = !from->window && leg->cost_s <= IN_GAPS * leg->cpu_s;
-			if (!(leg->waits >= 0))
-				leg->waits = NAN;
 			n++;
 		}
-		from = to;
+		from = p;
 	}
 	*ret = legs;
 	return n;
@@ -493,7 +508,7 @@ static struct leg gaps_around(const struct leg *legs, size_t n, size_t window)
 			if (!legs[i].gap || isnan(legs[i].waits))
 				continue;
 			sum.net_s += legs[i].net_s;
-			sum.wall_s += legs[i].wall_s;
+			sum.busy_s += legs[i].busy_s;
 			sum.waits += legs[i].waits;
 		}
 	}
@@ -508,37 +523,52 @@ struct by_waits {
 	double least, most, least_error, most_error;
 };
 
+/* Returns the standard error of a limit of net time. `gaps` has the rate from gap to gap that the
+ * limit uses. */
+static double limit_error(const struct ratio *limit, const struct ratio *gaps)
+{
+	double squares = NET_CLOCK_WAITS_ERROR * NET_CLOCK_WAITS_ERROR +
+			 ratio_variance(gaps) / (gaps->y * gaps->y);
+
+	return sqrt(ratio_variance(limit) + squares * limit->y * limit->y);
+}
+
 static struct by_waits add_up_waits(const struct net_clock *c)
 {
+	struct ratio low = {}, high = {}, waits = {}, busy = {};
 	struct by_waits ret = {};
-	struct ratio low = {}, high = {};
 	struct leg *legs;
 	size_t n = list_legs(c, &legs);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct leg *w = &legs[i];
+		const struct leg *leg = &legs[i];
 		struct leg gaps;
 
-		if (!w->window || isnan(w->waits))
+		if (isnan(leg->waits))
+			continue;
+		if (leg->gap) {
+			ratio_add(&waits, leg->net_s, leg->waits);
+			ratio_add(&busy, leg->net_s, leg->busy_s);
+		}
+		if (!leg->window || leg->wall_s > LONGEST)
 			continue;
 		gaps = gaps_around(legs, n, i);
 		if (!(gaps.net_s > 0) || !(gaps.waits > 0))
 			continue;
-		ret.waits += w->waits;
-		ret.cost += w->cost_s;
-		ratio_add(&low, w->cpu_s, w->waits / gaps.waits * gaps.net_s);
-		ratio_add(&high, w->cpu_s, w->wall_s / gaps.wall_s * gaps.net_s);
+		ret.waits += leg->waits;
+		ret.cost += leg->cost_s;
+		ratio_add(&low, leg->cpu_s, leg->waits / gaps.waits * gaps.net_s);
+		ratio_add(&high, leg->cpu_s, leg->wall_s * gaps.busy_s / gaps.net_s);
 	}
 	free(legs);
-	if (low.n < LEAST_N || ret.waits < LEAST_WAITS)
+	if (low.n < LEAST_N || waits.n < LEAST_N || ret.waits < LEAST_WAITS ||
+	    high.y >= (1 - NET_CLOCK_WAITS_ERROR) * high.x) /* it always has work */
 		return ret;
 	ret.known = true;
 	ret.least = (high.x - high.y) / ret.cost;
-	ret.least_error =
-		sqrt(ratio_variance(&high) + pow(NET_CLOCK_WAITS_ERROR * high.y, 2)) / ret.cost;
+	ret.least_error = limit_error(&high, &busy) / ret.cost;
 	ret.most = (low.x - low.y) / ret.cost;
-	ret.most_error =
-		sqrt(ratio_variance(&low) + pow(NET_CLOCK_WAITS_ERROR * low.y, 2)) / ret.cost;
+	ret.most_error = limit_error(&low, &waits) / ret.cost;
 	return ret;
 }
 
@@ -547,19 +577,24 @@ static double normal_below(double z)
 	return erfc(-z * M_SQRT1_2) / 2;
 }
 
-/* Returns the likelihood of F by the limits that waits set, without a constant factor. If the
- * limits are right, F is between them. If they are wrong, they may be anywhere between 0 and
- * `highest`. So the closer together they are, the less likely it is that they are wrong. */
+/* Returns the likelihood of F by the limits that waits set, without a constant factor. If a limit
+ * is wrong, it may be anywhere between 0 and `highest`. So if the limits are close together,
+ * probably neither is wrong. */
 static double agrees(const struct by_waits *waits, double felt, double highest)
 {
-	double both, width;
+	const double off = NET_CLOCK_WAITS_OFF;
+	double least, most, by_chance;
 
 	if (!waits->known)
 		return 1;
-	width = fmax(waits->most - waits->least, hypot(waits->least_error, waits->most_error));
-	both = normal_below((felt - waits->least) / waits->least_error) *
-	       normal_below((waits->most - felt) / waits->most_error);
-	return (1 - NET_CLOCK_WAITS_OFF) * both + NET_CLOCK_WAITS_OFF * fmin(width / highest, 1);
+	least = normal_below((felt - waits->least) / waits->least_error);
+	most = normal_below((waits->most - felt) / waits->most_error);
+	by_chance = fmin(
+		fmax(waits->most - waits->least, hypot(waits->least_error, waits->most_error)) /
+			highest,
+		1);
+	return (1 - off) * (1 - off) * least * most +
+	       by_chance * (off * (1 - off) * (least + most) + off * off);
 }
 
 /* Returns how many waits, each followed by a call at least, there are for each second of cost. */
@@ -600,7 +635,8 @@ static void weigh_net(struct net_clock *c, double before, double error,
 	c->felt_error = error;
 	ratio = all.cost_s > 0 ? all.cpu_s / all.cost_s : INFINITY;
 	most = fmax(ratio - before + REACH * wide, wide);
-	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* much net time is left anyway */
+	if (ratio - before > MUCH ||
+	    !windowed_has(c->without, PART_LEFT)) /* much net time is left anyway */
 		return;
 	for (int i = 0; i <= GRID; i++) {
 		double weight;
@@ -618,28 +654,48 @@ static void weigh_net(struct net_clock *c, double before, double error,
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
+/* Estimates F without the net time by work. io: the bytes that the process reads and writes measure
+ * its work. */
+static void weigh_waits(struct net_clock *c, bool io, const struct by_waits *waits)
+{
+	double cold = cold_calls(c, waits) * NS,
+	       error = fmax(io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR,
+			    cold * NET_CLOCK_WAIT_ERROR_NS);
+
+	weigh_net(c,
+		  fmax(io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT,
+		       NET_CLOCK_FELT + cold * NET_CLOCK_WAIT_NS),
+		  hypot(error, c->spread), waits);
+}
+
+/* Do the net time by work, and the net time by F, differ by more than their errors allow? */
+static bool differ(const struct net_clock *c, const struct by_work *w)
+{
+	return fabs(w->net - (w->cpu - c->felt * w->cost)) >
+	       DOUBT * hypot(c->felt_error * w->cost, sqrt(w->variance));
+}
+
 /* Combines the net time by work with the earlier knowledge of F. Returns the ratio of the
  * combined net time to the net time that work alone gives; 0: work cannot be used here. */
 static double weigh_work(struct net_clock *c)
 {
+	const struct by_waits nothing = {};
+	struct by_waits waits = windowed_has(c->without, PART_WAITS) ? add_up_waits(c) : nothing;
 	struct by_work w = add_up_work(c);
-	struct by_waits waits =
-		windowed_has(c->without, PART_WAITS) ? add_up_waits(c) : (struct by_waits){};
-	double before, before_variance, weight, net, cold = cold_calls(c, &waits) * NS;
+	double before, before_variance, weight, net;
 	bool io = works(c);
 
-	weigh_net(c, (io ? NET_CLOCK_FELT_IO : NET_CLOCK_FELT) + cold * NET_CLOCK_WAIT_NS,
-		  hypot(hypot(io ? NET_CLOCK_FELT_IO_ERROR : NET_CLOCK_FELT_ERROR, c->spread),
-			cold * NET_CLOCK_WAIT_ERROR_NS),
-		  &waits);
+	weigh_waits(c, io, &waits);
 	c->net_error = 0;
 	if (!windowed_has(c->without, PART_WORK) || !io || w.n < LEAST_N || !(w.net > 0) ||
 	    !isfinite(w.variance))
 		return 0;
+	if (waits.known && differ(c, &w)) /* bytes are the better evidence */
+		weigh_waits(c, io, &nothing);
+	if (differ(c, &w))
+		return 0;
 	before = w.cpu - c->felt * w.cost;
 	before_variance = pow(c->felt_error * w.cost, 2);
-	if (fabs(w.net - before) > DOUBT * sqrt(before_variance + w.variance))
-		return 0;
 	weight = before_variance / (before_variance + w.variance);
 	net = weight * w.net + (1 - weight) * before;
 	if (net < least_net(c) * w.cpu)

@@ -67,10 +67,14 @@
  * The lower limit: a process that probes slow down has more to do when it comes back from a wait,
  * so it waits less often for the same work, as the servers of a queue do. If it always has work, it
  * does not wait at all, and the limit is 0. The upper limit: a process that waits has no more to do
- * per second because it has become slower. Both are sums over windows, with errors as for WORK. A
- * process that waits for locks breaks the lower limit, because slower calls hold locks for longer.
- * A process whose windows are all in its bursts breaks the upper limit. So the limits are wrong
- * with the chance NET_CLOCK_WAITS_OFF. */
+ * per second because it has become slower. Windows begin in proportion to CPU time. So u is a mean
+ * by net time, not by wall time. Both limits are sums over windows, with errors as for WORK.
+ *
+ * A process that waits for locks breaks the lower limit, because slower calls hold locks for
+ * longer. A process with short bursts breaks the upper limit, because all windows are in its
+ * bursts. So each limit may be wrong, with the chance NET_CLOCK_WAITS_OFF. A wrong limit may be
+ * anywhere. Two limits that are close together are rarely so by chance. If the process uses as much
+ * CPU time in gaps as in windows, it always has work, and the limits say nothing. */
 #define NET_CLOCK_WAITS_ERROR 0.15 /* the least relative error of either limit */
 #define NET_CLOCK_WAITS_OFF   0.05
 
@@ -79,11 +83,11 @@ struct net_clock {
 		uint64_t wall_ns;	     /* monotonic */
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
-		double waits;		     /* total, at edges; NaN: not known */
-		bool keep;		     /* the point is an edge of a window (its beginning or
+		double waits; /* total, at edges; NaN: not known, or threads began or ended */
+		bool keep;    /* the point is an edge of a window (its beginning or
 					      * end): never removed */
-		bool window;		     /* a window lasts from this point to the next */
-	} * at;				     /* ascending in each field but `work` */
+		bool window;  /* a window lasts from this point to the next */
+	} * at;		      /* ascending in time, CPU time and cost */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
 	/* points closer together than this are merged, except for points with `keep` */

@@ -53,20 +53,6 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* Returns how often the target's threads have waited; NaN: not known. The waits of a thread that
- * has ended are not in the sum. So the sum is not used if other threads live than at the last
- * edge. */
-static double read_waits(struct target *t)
-{
-	uint64_t before = t->budget.waits.threads;
-
-	if (process__waits(t->info.pid, WAITS_THREADS, &t->budget.waits))
-		t->budget.waits = (struct process_waits){};
-	return t->budget.waits.threads && t->budget.waits.threads == before
-		       ? (double)t->budget.waits.n
-		       : NAN;
-}
-
 /* From the first window on, also asks how many bytes the process has read and written. Before that,
  * this figure is of no use. Asking takes a while, because the kernel asks all threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
@@ -79,8 +65,16 @@ void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double
 		work = (double)bytes;
 	t->budget.pace.failed +=
 		net_clock__add(&t->budget.clock, now_ns, cpu_ns, cost_ns, work, edge) != 0;
-	if (edge)
-		net_clock__note_waits(&t->budget.clock, read_waits(t));
+}
+
+void books__note_waits(struct target *t)
+{
+	uint64_t before = t->budget.waits.threads;
+
+	if (process__waits(t->info.pid, WAITS_THREADS, &t->budget.waits))
+		t->budget.waits = (struct process_waits){};
+	if (t->budget.waits.threads && t->budget.waits.threads == before)
+		net_clock__note_waits(&t->budget.clock, (double)t->budget.waits.n);
 }
 
 static void note_calls(struct budget *b, const struct target *t)

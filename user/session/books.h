@@ -16,6 +16,11 @@ void books__free(struct target *target);
 void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge);
 
+/* Notes how often the target's threads have waited up to the edge that was noted last. The waits of
+ * a thread that has ended are not known any more. So nothing is noted if other threads live than at
+ * the last call. */
+void books__note_waits(struct target *target);
+
 /* Notes the target's counts at the beginning of a window. Call it when the window has been opened,
  * budget.pace.start_ns is set, and the target's counters were read. */
 void books__opened(struct session *session, struct target *target);

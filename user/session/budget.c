@@ -311,6 +311,9 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 		      (double)(t->lent_ns - t->budget.begin_lent_ns);
 	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
+	/* at the edges of turns, the threads of too many processes would be asked */
+	if (edge && !s->scheduler.limits.shared)
+		books__note_waits(t);
 }
 
 void budget__end_window(struct session *s, struct target *t)

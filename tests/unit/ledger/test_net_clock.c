@@ -304,8 +304,8 @@ static void test_waits_tell_what_is_felt(void **state)
 	for (double felt = 1; felt < 2.1; felt += 0.1) {
 		struct net_clock c = waiting_run(felt, 1, 1, 20);
 
-		assert_true(fabs(c.felt - felt) < 0.12);
-		assert_true(c.felt_error < 0.2);
+		assert_true(fabs(c.felt - felt) < 0.2);
+		assert_true(c.felt_error < 0.27);
 		assert_covers(&c, felt, 1);
 		net_clock__leave_out(&c, 1U << PART_WAITS);
 		if (felt > 1.5)
@@ -336,6 +336,28 @@ static void test_waits_that_mislead_are_not_believed(void **state)
 	net_clock__free(&c);
 	c = waiting_run(1.1, 3, 0.4, 20);
 	assert_covers(&c, 1.1, 0.4);
+	net_clock__free(&c);
+}
+
+/* A process that always has work in gaps, too, and whose other threads wait by a timer. */
+static void test_waits_beside_work_tell_nothing(void **state)
+{
+	struct net_clock c = {};
+
+	(void)state;
+	net_clock__add(&c, S, 0, 0, NAN, NET_CLOCK_ENDS);
+	net_clock__note_waits(&c, 0);
+	for (uint64_t i = 1; i < 20; i++) {
+		double n = (double)i;
+
+		net_clock__add(&c, (2 * i) * S, (2 * n - 1) * 1e9, (n - 1) * 4e8, NAN,
+			       NET_CLOCK_BEGINS);
+		net_clock__note_waits(&c, (2 * n - 1) * 1000);
+		net_clock__add(&c, (2 * i + 1) * S, 2 * n * 1e9, n * 4e8, NAN, NET_CLOCK_ENDS);
+		net_clock__note_waits(&c, 2 * n * 1000);
+		net_clock__learn(&c);
+	}
+	assert_as_before(&c, NET_CLOCK_FELT, NET_CLOCK_FELT_ERROR);
 	net_clock__free(&c);
 }
 
@@ -468,6 +490,7 @@ int main(void)
 		cmocka_unit_test(test_waits_tell_what_is_felt),
 		cmocka_unit_test(test_a_busy_process_waits_less),
 		cmocka_unit_test(test_waits_that_mislead_are_not_believed),
+		cmocka_unit_test(test_waits_beside_work_tell_nothing),
 		cmocka_unit_test(test_few_waits_tell_nothing),
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_swap),
