@@ -417,8 +417,8 @@ const struct option_row trace_how_rows[] = {
 		"exact."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
-	 .man = "Per cent of the process's own CPU time, or of one core, if the process leaves the "
-		"core mostly idle. off: no limit. If tracing all the time would cost more, the "
+	 .man = "Per cent of the process's own CPU time, or of one core, if the machine has a core "
+		"idle. off: no limit. If tracing all the time would cost more, the "
 		"process is traced in short random windows. Without this option, tracing all the "
 		"time may cost 5, and windows may cost 1; there is no limit with -i 1 and for a "
 		"COMMAND. With 5 there are more windows, and answers come sooner."},

@@ -60,12 +60,12 @@ const char *view_options__refusal(const struct view_options *options, const stru
 	if (view_options__contradiction(options))
 		return view_options__contradiction(options);
 	if (options->weight == WEIGHT_OBJECTS && profile->no_objects)
-		return "it says nothing of objects";
+		return "it does not record objects";
 	if ((options->weight == WEIGHT_ALLOCATED || options->weight == WEIGHT_FREED) &&
 	    profile->no_allocated)
 		return filtered ? "--thread and --age select live memory only: what was "
 				  "allocated is not known for the selection"
-				: "it says nothing of what was allocated, only of what is live";
+				: "it does not record what was allocated, only what is live";
 	if (options->weight == WEIGHT_GROWTH && !profile->growth.stacks_known && filtered)
 		return "--thread and --age select live memory only: growth is not known for the "
 		       "selection";
@@ -81,7 +81,7 @@ const char *view_options__refusal(const struct view_options *options, const stru
 				  "tracing records that, and only memtrace's own .pb.gz files "
 				  "store it";
 	if (options->root == ROOT_THREAD && !profile->n_threads)
-		return "it says nothing of threads";
+		return "it does not record threads";
 	if (options->root == ROOT_PROCESS && !profile->pid && !*profile->comm)
 		return "it does not say of which process it is";
 	return NULL;
