@@ -70,14 +70,14 @@ def views_by_weight():
             expect_equal(by_function(out, functions), wanted(key), weight)
         refused(1, "stores no growth", "report", "-f", "collapsed", "--weight", "growth",
                 files["collapsed"])
-        refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects",
+        refused(1, "does not record objects", "report", "-f", "svg", "--weight", "objects",
                 files["collapsed"])
-        refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed",
+        refused(1, "only what is live", "report", "-f", "svg", "--weight", "freed",
                 files["collapsed"])
         refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])
         expect_words(report("--weight", "freed", files["gz"]), "^freed of what was allocated",
                      "^ *FREED +OBJECTS")
-        refused(1, "only of what is live", "report", "--weight", "freed", files["collapsed"])
+        refused(1, "only what is live", "report", "--weight", "freed", files["collapsed"])
         refused(2, "works for the table of stacks", "report", "--weight", "freed",
                 "--tree", files["gz"])
         refused(2, "give --leaks or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
@@ -132,7 +132,7 @@ def views_by_root():
                 "--weight", "freed", files["gz"])
         refused(2, "not 'core'", "report", "--tree", "--by", "core", files["gz"])
         refused(2, "works for --tree", "report", "--by", "thread", files["gz"])
-        refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread",
+        refused(1, "does not record threads", "report", "-f", "svg", "--by", "thread",
                 files["collapsed"])
 
 

@@ -232,7 +232,7 @@ static void what_is_not_known_is_refused(void **state)
 	assert_string_equal(view_options__refusal(&growth, p), "none of its stacks grows");
 	p->no_objects = p->no_allocated = true;
 	assert_string_equal(view_options__refusal(&objects, p), "it does not record objects");
-	assert_non_null(strstr(view_options__refusal(&freed, p), "only of what is live"));
+	assert_non_null(strstr(view_options__refusal(&freed, p), "only what is live"));
 	assert_string_equal(view_options__refusal(&thread, nothing), "it does not record threads");
 	assert_non_null(view_options__refusal(&process, nothing));
 	profile__free(nothing);
