@@ -18,6 +18,9 @@
 #include "elf/image.h"
 #include "proc/link_map.h"
 
+#define READ_TRIES    3
+#define READ_AGAIN_US 10000
+
 #define LIBC_MARK "gnu_get_libc_version" /* only glibc defines this symbol */
 
 static const struct {
@@ -72,8 +75,8 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	return true;
 }
 
-const char *region_source__patched_in(const struct region_source *s, pid_t pid,
-				      const struct maps *maps)
+int region_source__patched_in(const struct region_source *s, pid_t pid, const struct maps *maps,
+			      const char **ret)
 {
 	struct code_place places[REGION_FUNCTIONS];
 	const char *names[REGION_FUNCTIONS];
@@ -86,7 +89,30 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 			places[n++] = s->points[i].place;
 		}
 	rc = patch__find(pid, maps, &s->file, places, n, &which);
-	return rc < 0 ? "its code" : rc ? names[which] : NULL;
+	if (rc == 1)
+		*ret = names[which];
+	return rc;
+}
+
+/* Notes why the functions cannot be probed, if the process has changed their code. If the code
+ * cannot be read, this is mostly so for a moment only. So it is read again before this counts. */
+static bool notes_patch(struct region_source *s, pid_t pid, const struct maps *maps)
+{
+	const char *name;
+	int rc = region_source__patched_in(s, pid, maps, &name);
+
+	for (int tries = 1; rc < 0 && tries < READ_TRIES; tries++) {
+		usleep(READ_AGAIN_US);
+		rc = region_source__patched_in(s, pid, maps, &name);
+	}
+	if (rc == 1)
+		say_why(s,
+			"%s of the C library was patched in pid %d while running, and is left "
+			"alone",
+			name, pid);
+	else if (rc < 0)
+		say_why(s, "the code of the C library in pid %d cannot be read now", pid);
+	return rc != 0;
 }
 
 static bool is_wanted(const char *name, const void *ctx)
@@ -107,7 +133,7 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol symbol;
-	const char *soname, *patched;
+	const char *soname;
 
 	if (fd < 0 || elf_image__open(fd, entry->path, &wanted, &image, NULL))
 		return 0;
@@ -140,14 +166,8 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	if (!s->path)
 		return -ENOMEM;
 	s->file = entry->file;
-	patched = region_source__patched_in(s, pid, maps);
-	if (patched) {
-		say_why(s,
-			"%s of the C library was patched in pid %d while running, and is left "
-			"alone",
-			patched, pid);
+	if (notes_patch(s, pid, maps))
 		return 1;
-	}
 	s->fd = maps__to_probe(take_fd(&fd), pid, entry);
 	return s->fd < 0 ? s->fd : 1;
 }

@@ -35,11 +35,12 @@ struct region_source {
 	size_t n_points;
 };
 
-/* Returns the name of the first function whose code pid has changed in its own memory: a probe
- * would overwrite the change with the file's code. NULL: there is no such function, or the source
- * needs no probes. "its code": the memory cannot be read now. */
-const char *region_source__patched_in(const struct region_source *source, pid_t pid,
-				      const struct maps *maps);
+/* Has pid changed the code of one of the source's functions in its own memory? A probe would
+ * overwrite the change with the file's code. Returns 1, and sets *ret to the function's name
+ * (static); 0: no, or the source needs no probes; -ETIMEDOUT: the memory could not be read now, so
+ * the answer is unknown. */
+int region_source__patched_in(const struct region_source *source, pid_t pid,
+			      const struct maps *maps, const char **ret);
 
 /* Finds the source for pid. `maps`: the address space of pid. `loading`: the dynamic linker of pid
  * is still at work, and -ENOENT means that the C library is not mapped yet. meanwhile: is called

@@ -186,17 +186,30 @@ void patched__lift(struct session *s)
 	s->n_patchers = n;
 }
 
+/* Looks at the functions that show the target's regions. Probes on system calls do not touch the
+ * target's code. Its C library may have been found before another target showed that such probes
+ * are needed. */
+static void look_at_regions(struct session *s, struct target *t)
+{
+	const char *name;
+	int rc;
+
+	if (s->region_place != REGIONS_LIBC || !t->regions || t->regions_stopped_ns)
+		return;
+	rc = region_source__patched_in(t->regions, t->info.pid, &t->maps, &name);
+	if (rc < 0)
+		t->code_changed = true; /* is looked at again */
+	else if (rc)
+		region_calls__stop(s, t);
+}
+
 void patched__look_again(struct session *s, struct target *t)
 {
 	bool found = false;
 	char text[640];
 	int rc;
 
-	/* Probes on system calls do not touch the target's code. Its C library may have been found
-	 * before another target showed that such probes are needed. */
-	if (s->region_place == REGIONS_LIBC && t->regions && !t->regions_stopped_ns &&
-	    region_source__patched_in(t->regions, t->info.pid, &t->maps))
-		region_calls__stop(s, t);
+	look_at_regions(s, t);
 	for (size_t i = 0; s->everywhere && i < s->n_attached; i++)
 		for (size_t j = 0; j < s->attached[i]->n; j++) {
 			const struct allocator *a = s->attached[i]->list[j];

@@ -8,24 +8,33 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "capture/allocator.h"
 #include "capture/patch.h"
+#include "capture/region_source.h"
 #include "proc/memory.h"
 
 #define PAGE  4096UL
 #define PAGES 4
 #define RET   0xc3
 
-static int unread; /* the error of each read; 0: reads succeed */
+static int unread;	     /* the error of each read; 0: reads succeed */
+static unsigned unread_left; /* so many reads of functions fail; 0: see `unread` */
 
 int __real_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n)
 {
+	if (unread_left && n == REGION_FUNCTIONS) { /* other reads have other numbers */
+		unread_left--;
+		return -ETIMEDOUT;
+	}
 	return unread ? unread : __real_memory__read_all(pid, reads, n);
 }
 
@@ -206,6 +215,54 @@ static void test_allocator(void **state)
 	maps__free(&maps);
 }
 
+/* Finds the source of a child's regions. The first `fails` reads of the child's code fail. */
+static struct region_source *source_of(pid_t pid, unsigned fails)
+{
+	const struct elf_meanwhile meanwhile = {NULL, NULL};
+	struct region_source *source = NULL;
+	struct maps maps;
+
+	assert_int_equal(maps__read(pid, &maps), 0);
+	unread_left = fails;
+	assert_int_equal(region_source__find(pid, &maps, false, &meanwhile, &source, NULL), 0);
+	unread_left = 0;
+	maps__free(&maps);
+	return source;
+}
+
+/* At the first attempts, the code of a child cannot be read. */
+static void test_regions_of_unread_code(void **state)
+{
+	struct region_source *source = NULL;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		unsetenv("LD_PRELOAD");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execlp("sleep", "sleep", "60", NULL);
+		_exit(99);
+	}
+	assert_true(pid > 0);
+	for (int i = 0; i < 200 && (!source || source->syscalls); i++) {
+		usleep(20000); /* its dynamic linker is at work */
+		region_source__free(source);
+		source = source_of(pid, 0);
+	}
+	assert_false(source->syscalls);
+	region_source__free(source);
+	source = source_of(pid, 2);
+	assert_false(source->syscalls);
+	assert_int_equal(source->n_points, REGION_FUNCTIONS);
+	region_source__free(source);
+	source = source_of(pid, 100);
+	assert_true(source->syscalls);
+	assert_non_null(strstr(source->why, "cannot be read"));
+	region_source__free(source);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_unread, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_allocator, map_file, unmap_file),
+		cmocka_unit_test(test_regions_of_unread_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

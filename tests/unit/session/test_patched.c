@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* When all processes are searched for code that they have changed. The linker replaces the capture,
  * and the search. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@ static const struct allocator probed = {.family = "glibc", .file = {8, 1, 100}};
 static struct {
 	bool is_refused;
 	size_t n_searches, n_allowed, n_stops;
+	int region_code; /* has the code of the regions' functions changed? */
 } fake;
 
 const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n);
@@ -65,13 +67,14 @@ int __wrap_process__each(int (*fn)(pid_t pid, void *ctx), void *ctx)
 	return 0;
 }
 
-const char *__wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
-					     const struct maps *maps);
-const char *__wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
-					     const struct maps *maps)
+int __wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
+				     const struct maps *maps, const char **ret);
+int __wrap_region_source__patched_in(const struct region_source *source, pid_t pid,
+				     const struct maps *maps, const char **ret)
 {
 	(void)source, (void)pid, (void)maps;
-	return "mmap";
+	*ret = "mmap";
+	return fake.region_code;
 }
 
 void __wrap_region_calls__stop(struct session *s, struct target *t);
@@ -130,9 +133,35 @@ static void patched_code_stops_no_probes_on_system_calls(void **state)
 	struct session s = {.region_place = REGIONS_SYSCALLS};
 
 	(void)state;
+	fake.n_stops = 0;
+	fake.region_code = 1;
 	patched__look_again(&s, &t);
 	assert_int_equal(fake.n_stops, 0);
 	s.region_place = REGIONS_LIBC;
+	patched__look_again(&s, &t);
+	assert_int_equal(fake.n_stops, 1);
+}
+
+/* Code that cannot be read at one moment may be unchanged. It is looked at again, and only then
+ * counts. */
+static void unread_code_stops_no_regions(void **state)
+{
+	struct region_source libc = {};
+	struct target t = {.regions = &libc};
+	struct session s = {.region_place = REGIONS_LIBC};
+
+	(void)state;
+	fake.n_stops = 0;
+	fake.region_code = -ETIMEDOUT;
+	patched__look_again(&s, &t);
+	assert_int_equal(fake.n_stops, 0);
+	assert_true(t.code_changed);
+	t.code_changed = false;
+	fake.region_code = 0;
+	patched__look_again(&s, &t);
+	assert_int_equal(fake.n_stops, 0);
+	assert_false(t.code_changed);
+	fake.region_code = 1;
 	patched__look_again(&s, &t);
 	assert_int_equal(fake.n_stops, 1);
 }
@@ -143,6 +172,7 @@ int main(void)
 		cmocka_unit_test(only_what_may_get_probes_is_searched_for),
 		cmocka_unit_test(a_lifted_refusal_does_not_let_all_be_searched),
 		cmocka_unit_test(patched_code_stops_no_probes_on_system_calls),
+		cmocka_unit_test(unread_code_stops_no_regions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
