@@ -16,6 +16,11 @@
  * allocated bytes are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
+uint64_t trend__begin_ns(const struct build *b)
+{
+	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
+}
+
 double trend__weight(const struct abi_live *block)
 {
 	return (double)block->size / estimate__probability(block->size, block->interval);
@@ -87,8 +92,8 @@ static const struct abi_live *next_held(struct held_walk *walk)
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
-	uint64_t run = b->end_ns - b->begin_ns, from = b->begin_ns + run / 4,
-		 step = run / 2 / SERIES_SEGMENTS;
+	uint64_t begin_ns = trend__begin_ns(b), run = b->end_ns - begin_ns,
+		 from = begin_ns + run / 4, step = run / 2 / SERIES_SEGMENTS;
 	struct held_walk walk = walk_held(b);
 	const struct abi_live *held;
 
@@ -124,12 +129,13 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 }
 
 /* For a run with a series: its snapshots tell what each site held from time to time, because
- * continuous tracing sees every free. */
-static void rows_of_series(const struct build *b, const struct process_sites *sites,
-			   struct rows *rows)
+ * continuous tracing sees every free. Blocks that an exec took away stay in these sums, but they do
+ * not change after the exec, and only snapshots since the exec are used. */
+static void rows_of_series(const struct build *b, const struct profile *p,
+			   const struct process_sites *sites, struct rows *rows)
 {
 	const struct series_snapshot *bounds[SERIES_SEGMENTS];
-	size_t n = series__boundaries(b->series, b->begin_ns, b->end_ns, bounds);
+	size_t n = series__boundaries(b->series, trend__begin_ns(b), b->end_ns, bounds);
 
 	rows->n_segments = n;
 	rows->start_ns = n ? bounds[0]->time_ns : b->end_ns;
@@ -149,8 +155,8 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 			rows->at[i][j].bytes = after - series__bytes(bounds[j], &sites->keys[i]);
 		}
 		objects = (double)site->alloc_objects_q16 / 65536;
-		if (objects > 0) { /* at the site's mean size */
-			double held = (double)site->alloc_bytes - (double)site->freed_bytes;
+		if (objects > 0 && sites->site_of[i] != NO_SITE) { /* at the site's mean size */
+			double held = p->sites[sites->site_of[i]].live.bytes;
 			double size = (double)site->alloc_bytes / objects;
 
 			rows->bytes += held;
@@ -160,13 +166,23 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
+/* Returns the bytes that a site had allocated by time_ns. */
+static double allocated_by(const struct build *b, const struct process_sites *sites, size_t site,
+			   uint64_t time_ns)
+{
+	return series__allocated(b->series ? b->series : &no_series, &sites->keys[site], time_ns,
+				 b->begin_ns, b->end_ns, (double)sites->sites[site].alloc_bytes);
+}
+
 /* For several ages, adds two shares to each site. Of the memory that the site allocated at least
  * that long ago, the first is the share that is still held. Of the site's live memory, the second
  * is the share that is at least that old. Allocation over time is known from the series; without a
- * series it is assumed to be even. 0 or -ENOMEM. */
+ * series it is assumed to be even. What was allocated before an exec does not count. 0 or
+ * -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
-	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
+	uint64_t begin_ns = trend__begin_ns(b), run = b->end_ns - begin_ns,
+		 age_ns[PROFILE_SURVIVAL_AGES];
 	_cleanup_free_ double(*held_bytes)[PROFILE_SURVIVAL_AGES] =
 		calloc(sites->n + 1, sizeof(*held_bytes));
 	struct held_walk walk = walk_held(b);
@@ -174,7 +190,7 @@ static int add_survival(const struct build *b, struct profile *p, const struct p
 
 	if (!held_bytes)
 		return -ENOMEM;
-	if (b->end_ns <= b->begin_ns)
+	if (b->end_ns <= begin_ns)
 		return 0;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		age_ns[i] = run >> (PROFILE_SURVIVAL_AGES - i);
@@ -191,11 +207,8 @@ static int add_survival(const struct build *b, struct profile *p, const struct p
 	}
 	for (size_t s = 0; s < sites->n; s++)
 		for (int i = 0; i < PROFILE_SURVIVAL_AGES && sites->site_of[s] != NO_SITE; i++) {
-			double born = series__allocated(b->series ? b->series : &no_series,
-							&sites->keys[s], b->end_ns - age_ns[i],
-							b->begin_ns, b->end_ns,
-							(double)sites->sites[s].alloc_bytes);
-
+			double born = allocated_by(b, sites, s, b->end_ns - age_ns[i]) -
+				      allocated_by(b, sites, s, begin_ns);
 			struct profile_site *site = &p->sites[sites->site_of[s]];
 
 			site->survival[i] = born > 0 ? fmin(held_bytes[s][i] / born, 1) : NAN;
@@ -270,8 +283,8 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 	for (size_t i = 0; i < sites->n; i++)
 		header[i] = allocators_own__header(b, p, &sites->keys[i].stack);
 	if (b->series)
-		rows_of_series(b, sites, &rows);
-	else if (b->end_ns > b->begin_ns)
+		rows_of_series(b, p, sites, &rows);
+	else if (b->end_ns > trend__begin_ns(b))
 		rows_of_births(b, sites, &rows);
 	p->growth.stacks_known = rows.n_segments >= GROWTH_MIN_SEGMENTS;
 	if (!p->growth.stacks_known)

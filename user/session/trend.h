@@ -8,6 +8,10 @@
 
 #define NS 1e-9 /* seconds */
 
+/* Returns when the present program began, as far as it is part of the run. The time before an exec,
+ * and what was allocated in that time, do not count for growth. */
+uint64_t trend__begin_ns(const struct build *build);
+
 /* Returns how many bytes a sampled block stands for. */
 double trend__weight(const struct abi_live *block);
 

@@ -17,13 +17,6 @@ _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
  * windows do. (The share is measured by the wall clock and by the net clock.) */
 #define MOST_UNSEEN 0.2
 
-/* Returns when the present program began. After an exec, the time before the exec, and what was
- * allocated in that time, do not count. */
-static uint64_t program_begin_ns(const struct build *b)
-{
-	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
-}
-
 /* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
  * clock and its end is not known. It is assumed to have continued as before. Without this
  * assumption, the traced part would seem to be all that the process did. */
@@ -52,7 +45,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	const struct survivors *s = &b->target->budget.survivors;
 	const struct net_clock *clock = &b->target->budget.clock;
 	struct windowed_window *windows = calloc(s->n_windows + 1, sizeof(*windows));
-	uint64_t begin_ns = program_begin_ns(b);
+	uint64_t begin_ns = trend__begin_ns(b);
 	size_t n_before = 0;
 	double net = 0, cost = 0, origin = net_clock__at(clock, begin_ns);
 
@@ -244,7 +237,7 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
-	uint64_t begin_ns = program_begin_ns(b);
+	uint64_t begin_ns = trend__begin_ns(b);
 	double net = 0, wall = 0;
 
 	for (size_t i = 0; i < s->n_windows; i++) {
@@ -309,7 +302,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	p->growth.blocks_high = optional__of(process.blocks_high);
 	for (size_t i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		p->survival_age_s[i] =
-			(double)((b->end_ns - program_begin_ns(b)) >> (PROFILE_SURVIVAL_AGES - i)) *
+			(double)((b->end_ns - trend__begin_ns(b)) >> (PROFILE_SURVIVAL_AGES - i)) *
 			NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
@@ -384,7 +377,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	struct realloc_trend vectors = {};
 	struct growth anon;
 	double unseen;
-	uint64_t begin_ns = program_begin_ns(b);
+	uint64_t begin_ns = trend__begin_ns(b);
 	bool nearly;
 	int rc = describe_run(b, &windows, &run);
 

@@ -101,6 +101,88 @@ static void vectors_that_the_process_does_not_hold(void **state)
 	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
 }
 
+#define OLD_RATE 1000000 /* bytes per second that the program before the exec leaked */
+#define NEW_RATE 30000	 /* the same for the program after it */
+#define EXEC_S	 44	 /* seconds from the run's begin to the exec */
+
+/* What the two programs' sites have allocated i seconds after the run's begin. */
+static void allocate(struct abi_site of[2], uint64_t i)
+{
+	uint64_t bytes[] = {OLD_RATE * (i < EXEC_S ? i : EXEC_S),
+			    i > EXEC_S ? NEW_RATE * (i - EXEC_S) : 0};
+
+	for (int j = 0; j < 2; j++)
+		of[j] = (struct abi_site){.alloc_samples = bytes[j] / 1000,
+					  .alloc_objects_q16 = bytes[j] / 1000 << 16,
+					  .alloc_bytes = bytes[j]};
+}
+
+/* Adds to the profile how the two sites grew in a run that is traced continuously, at interval 1.
+ * Each second has one block in the table of live blocks, which stands for all of that second. */
+static void grow_across_exec(struct profile *profile, bool with_series)
+{
+	struct abi_site_key keys[] = {{.stack = {.lo = 1, .hi = 2}, .process = PROCESS},
+				      {.stack = {.lo = 3, .hi = 4}, .process = PROCESS}};
+	struct target target = {.process = PROCESS, .exec_ns = (1 + EXEC_S) * S};
+	static struct abi_live live[1000];
+	static struct abi_live_key live_keys[1000];
+	struct capture_drain drain = {.live = {live_keys, live, 0}};
+	size_t site_of[2];
+	struct abi_site sites[2];
+	const struct capture_table table = {keys, sites, 2};
+	const struct process_sites all = {.keys = keys, .sites = sites, .n = 2, .site_of = site_of};
+	struct series series = {};
+	const struct build build = {.target = &target,
+				    .drain = &drain,
+				    .series = with_series ? &series : NULL,
+				    .present_interval = 1,
+				    .begin_ns = S,
+				    .end_ns = (1 + RUN_S) * S};
+
+	for (size_t i = 0; i < 2; i++)
+		assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000 * (i + 1)}, 1,
+						   false, &site_of[i]),
+				 0);
+	for (uint64_t i = 1; i <= RUN_S; i++) {
+		allocate(sites, i);
+		if (series__is_due(&series, (1 + i) * S))
+			assert_int_equal(series__add(&series, (1 + i) * S, &table), 0);
+		live_keys[drain.live.n] = (struct abi_live_key){.process = PROCESS, .addr = i};
+		live[drain.live.n++] = (struct abi_live){.stack = keys[i > EXEC_S].stack,
+							 .size = (i > EXEC_S ? NEW_RATE : OLD_RATE),
+							 .interval = 1,
+							 .birth_ns = i * S + S / 2};
+	}
+	assert_int_equal(trend__add_growth(&build, profile, &all), 0);
+	series__free(&series);
+}
+
+/* A program that leaks is replaced by a program that leaks less. The series, or the blocks, from
+ * before the exec tell nothing of the new program. */
+static void growth_begins_at_the_exec(void **state)
+{
+	(void)state;
+	for (int with_series = 0; with_series < 2; with_series++) {
+		struct profile *profile = profile__new();
+		const struct growth *growth;
+
+		assert_non_null(profile);
+		grow_across_exec(profile, with_series);
+		assert_true(profile->growth.stacks_known);
+		growth = &profile->sites[0].growth;
+		assert_true(growth->bytes_per_s == 0);
+		growth = &profile->sites[1].growth;
+		assert_true(fabs(growth->bytes_per_s - NEW_RATE) < 0.01 * NEW_RATE);
+		assert_true(growth->low > 0);
+		growth = &profile->growth.attributed;
+		assert_true(fabs(growth->bytes_per_s - NEW_RATE) < 0.01 * NEW_RATE);
+		/* the program has leaked all that it allocated; no older block counts */
+		for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
+			assert_true(profile->sites[1].survival[i] > 0.9);
+		profile__free(profile);
+	}
+}
+
 /* The distance from a stack's growth to the upper end of its 95 % interval. The stack was sampled
  * at 64 KiB for most of a run. present: its sampling interval now. */
 static double doubt_at(uint64_t present)
@@ -333,6 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors_that_grow_with_the_process),
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
+		cmocka_unit_test(growth_begins_at_the_exec),
 		cmocka_unit_test(growth_is_as_sure_as_the_coarsest_interval),
 		cmocka_unit_test(what_an_ended_process_did_last_is_not_known),
 		cmocka_unit_test(interruptions_do_not_add_up),
