@@ -376,6 +376,9 @@ struct abi_site {
 	__u64 ended_objects_q16[ABI_AGES];
 	/* What the site held at peak number peak_n of the process: abi_site__at_peak(). */
 	__u64 peak_n, peak_objects_q16, peak_bytes;
+	/* What the site held at the last exec, which took it away unfreed. It is noted at the
+	 * site's first change after the exec: abi_site__gone(). */
+	__u64 gone_objects_q16, gone_bytes;
 };
 
 /* What a process holds, the most that it has held, and when that was (bpf/peak.bpf.h). Estimates,
@@ -389,9 +392,21 @@ struct abi_peak {
 	 * the peaks begin anew */
 	__u64 n;
 	/* `n` just after the last exec; 0: there was no exec. If abi_site.peak_n is lower, the
-	 * site's values at the peak belong to the program before the exec. */
+	 * site has not changed since, and all that it held belongs to the program before the
+	 * exec. */
 	__u64 base;
 };
+
+/* Tells how much of what the site allocated and did not free is gone by exec. */
+static inline void abi_site__gone(const struct abi_site *site, const struct abi_peak *peak,
+				  __u64 *ret_objects_q16, __u64 *ret_bytes)
+{
+	int changed = site->peak_n >= peak->base;
+
+	*ret_objects_q16 = changed ? site->gone_objects_q16
+				   : site->alloc_objects_q16 - site->freed_objects_q16;
+	*ret_bytes = changed ? site->gone_bytes : site->alloc_bytes - site->freed_bytes;
+}
 
 /* Tells what the site held when the process held most. */
 static inline void abi_site__at_peak(const struct abi_site *site, const struct abi_peak *peak,
@@ -404,8 +419,9 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 		*ret_objects_q16 = site->peak_objects_q16;
 		*ret_bytes = site->peak_bytes;
 	} else {
-		*ret_objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
-		*ret_bytes = site->alloc_bytes - site->freed_bytes;
+		*ret_objects_q16 =
+			site->alloc_objects_q16 - site->freed_objects_q16 - site->gone_objects_q16;
+		*ret_bytes = site->alloc_bytes - site->freed_bytes - site->gone_bytes;
 	}
 	if ((__s64)*ret_bytes < 0 || (__s64)*ret_objects_q16 < 0)
 		*ret_objects_q16 = *ret_bytes = 0;
@@ -745,7 +761,7 @@ ABI_ASSERT(struct abi_python, 88);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);
-ABI_ASSERT(struct abi_site, 120 + 8 * ABI_AGES);
+ABI_ASSERT(struct abi_site, 136 + 8 * ABI_AGES);
 ABI_ASSERT(struct abi_peak, 40);
 ABI_ASSERT(struct abi_transfer_key, 16);
 ABI_ASSERT(struct abi_transfer, 24);

@@ -210,8 +210,8 @@ static __always_inline void live_watch_on(const struct abi_process *process, __u
 
 static __always_inline void note_high(struct abi_site *site)
 {
-	__u64 bytes = site->alloc_bytes - site->freed_bytes;
-	__u64 objects = site->alloc_objects_q16 - site->freed_objects_q16;
+	__u64 bytes = site->alloc_bytes - site->freed_bytes - site->gone_bytes;
+	__u64 objects = site->alloc_objects_q16 - site->freed_objects_q16 - site->gone_objects_q16;
 
 	if ((__s64)bytes > (__s64)site->high_bytes)
 		site->high_bytes = bytes;

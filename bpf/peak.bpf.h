@@ -20,15 +20,21 @@
 #define PEAK_TRIES 4
 
 /* Called before the site changes. Notes what the site holds, if the site has no note for the last
- * peak. */
+ * peak. At the first change after an exec, also notes what the site held by then, which is gone. */
 static __always_inline void peak_before(const struct abi_peak *peak, struct abi_site *site)
 {
-	__u64 n = peak->n;
+	__u64 n = peak->n, objects_q16, bytes;
 
 	if (site->peak_n == n)
 		return;
-	site->peak_objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
-	site->peak_bytes = site->alloc_bytes - site->freed_bytes;
+	objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
+	bytes = site->alloc_bytes - site->freed_bytes;
+	if (site->peak_n < peak->base) {
+		site->gone_objects_q16 = objects_q16;
+		site->gone_bytes = bytes;
+	}
+	site->peak_objects_q16 = objects_q16 - site->gone_objects_q16;
+	site->peak_bytes = bytes - site->gone_bytes;
 	site->peak_n = n;
 }
 

@@ -114,6 +114,38 @@ static void an_exec_begins_anew(void **state)
 	assert_truth();
 }
 
+/* A program without address randomization executes itself: its new blocks come from the stacks of
+ * its old blocks. */
+static void what_an_exec_took_is_not_held_at_the_peak(void **state)
+{
+	static const int64_t gone[SITES] = {5000, 0, 200};
+	__u64 objects, bytes;
+
+	(void)state;
+	change(0, 5000, 1);
+	change(2, 200, 2);
+	peak_exec(&peak);
+	memset(held, 0, sizeof(held));
+	memset(held_at_peak, 0, sizeof(held_at_peak));
+	live = highest = 0;
+	change(0, 300, 3);
+	assert_truth(); /* the site has not changed since the peak */
+	change(1, 100, 4);
+	change(0, -300, 5);
+	assert_truth(); /* the site has noted what it held at the peak */
+	for (size_t i = 0; i < SITES; i++) {
+		abi_site__gone(&sites[i], &peak, &objects, &bytes);
+		assert_int_equal(bytes, gone[i]);
+		assert_int_equal(objects, gone[i] ? 65536 : 0);
+	}
+	peak_exec(&peak); /* once more: also what the second program held is gone */
+	abi_site__gone(&sites[1], &peak, &objects, &bytes);
+	assert_int_equal(bytes, 100);
+	change(1, 50, 6);
+	abi_site__gone(&sites[1], &peak, &objects, &bytes);
+	assert_int_equal(bytes, 100);
+}
+
 /* One CPU has added 100 bytes, and has not noted the new peak yet. Meanwhile another CPU frees 50
  * bytes. */
 static void a_free_is_no_peak(void **state)
@@ -133,6 +165,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(sites_are_as_at_the_highest_moment, nothing),
 		cmocka_unit_test_setup(an_exec_begins_anew, nothing),
+		cmocka_unit_test_setup(what_an_exec_took_is_not_held_at_the_peak, nothing),
 		cmocka_unit_test_setup(a_free_is_no_peak, nothing),
 	};
 

@@ -6,7 +6,7 @@ import os
 import re
 
 from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expect_equal, kinds,
-                     losses, place, run, test, test_each_kind, trace_script)
+                     losses, need_tool, place, run, test, test_each_kind, trace_script)
 
 
 def check_exact(truth, profile):
@@ -124,6 +124,28 @@ def truth_exec(kind):
         expect_equal(tuple(held[name][:2]), (wanted["live_bytes"], wanted["live_objects"]),
                      f"bytes and objects of {name}")
     expect_equal(profile["live_bytes"], truth["functions"]["after_exec"]["live_bytes"], "total")
+
+
+@test(beside=True)
+def truth_exec_at_the_same_addresses():
+    """Without address randomization, the new program's stacks are those of the old one. What the
+    exec took away must not count for the peak, nor for the least that a stack held."""
+    with Target("exec_chain", "--same", loader=(need_tool("setarch"), "-R")) as target:
+        with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none", "--max-overhead",
+                    "off") as tracer:
+            truth = target.go()
+            profile = tracer.stop().json()
+        expect_equal(target.quit(), 0, "status of the target")
+    wanted = truth["functions"]["before_exec"]
+    held = wanted["live_bytes"]
+    of = [stack for stack in profile["stacks"] if "before_exec" in stack["frames"]]
+    expect_equal([stack["alloc_bytes"] for stack in of],
+                 [truth["gone"]["before_exec"]["live_bytes"] + wanted["alloc_bytes"]],
+                 "what the one stack allocated, before and after the exec")
+    for name in ("live_bytes", "peak_bytes", "low_bytes"):
+        expect_equal(of[0][name], held, name)
+    # it holds most at its end
+    expect_equal(profile["peak_bytes"], held, "the process's peak")
 
 
 @test_each_kind(beside=True)

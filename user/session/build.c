@@ -106,11 +106,12 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
-/* Fills in a site's life, except for its blocks that live at the end: add_live() adds these. */
+/* Fills in a site's life, except for its blocks that live at the end: add_live() adds these. The
+ * least that the site held is of the present program: what an exec took away does not count. */
 static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
-				const struct abi_site *site)
+				const struct abi_site *site, const struct abi_peak *peak)
 {
-	uint64_t third = b->begin_ns + (b->end_ns - b->begin_ns) / 3;
+	uint64_t begin_ns = trend__begin_ns(b), third = begin_ns + (b->end_ns - begin_ns) / 3;
 	struct site_life life = {
 		.high_objects = (double)site->high_objects_q16 / 65536,
 		.high_bytes = (double)site->high_bytes,
@@ -118,7 +119,9 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 		.low_objects =
 			((double)site->alloc_objects_q16 - (double)site->freed_objects_q16) / 65536,
 	};
+	__u64 gone_objects_q16, gone_bytes;
 
+	abi_site__gone(site, peak, &gone_objects_q16, &gone_bytes);
 	for (size_t i = 0; b->series && i < b->series->n; i++) {
 		const struct series_point *then;
 
@@ -128,8 +131,8 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 		life.low_bytes = fmin(life.low_bytes, then ? then->bytes : 0);
 		life.low_objects = fmin(life.low_objects, then ? then->objects : 0);
 	}
-	life.low_bytes = fmax(life.low_bytes, 0);
-	life.low_objects = fmax(life.low_objects, 0);
+	life.low_bytes = fmax(life.low_bytes - (double)gone_bytes, 0);
+	life.low_objects = fmax(life.low_objects - (double)gone_objects_q16 / 65536, 0);
 	for (int i = 0; i < ABI_AGES; i++)
 		life.ended[i] = (double)site->ended_objects_q16[i] / 65536;
 	return life;
@@ -184,7 +187,7 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		site->freed_objects = (double)s->sites[i].freed_objects_q16 / 65536;
 		site->freed_bytes = (double)s->sites[i].freed_bytes;
 		if (p->life.heights_known)
-			site->life = life_of(b, &s->keys[i], &s->sites[i]);
+			site->life = life_of(b, &s->keys[i], &s->sites[i], &peak);
 		if (p->peak.known)
 			add_site_peak(site, &s->sites[i], &peak);
 	}
