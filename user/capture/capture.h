@@ -184,10 +184,13 @@ struct capture_refusal {
 	 * the file was released (its inode number may belong to another file now), or
 	 * capture__allow() was called */
 	uint64_t gone_ns;
-	char text[640]; /* for people: function, reason, consequence */
+	uint64_t number; /* the run's refusals are numbered from 1 on, by time */
+	char text[640];	 /* for people: function, reason, consequence */
 };
-/* All refusals of the run, in order of time, each of them once. The capture owns them. They are
- * valid until the next capture__attach(), capture__resume() or capture__refuse(). */
+#define CAPTURE_GONE_REFUSALS 256
+/* The refusals of the run, in any order, each of them once: all that hold, and about
+ * CAPTURE_GONE_REFUSALS of those that hold no more, the latest ones. The capture owns them. They
+ * are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller

@@ -224,26 +224,53 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
+/* Returns the place of a new refusal. Of the refusals that no longer hold, only the latest
+ * CAPTURE_GONE_REFUSALS are kept: a run of days meets new files again and again. NULL: there is no
+ * memory. */
+static struct capture_refusal *place_of_refusal(struct capture *c)
+{
+	struct capture_refusal *first = NULL;
+	size_t n_gone = 0;
+
+	for (size_t i = 0; i < c->n_refusals; i++) {
+		struct capture_refusal *r = &c->refusals[i];
+
+		n_gone += r->gone_ns != 0;
+		if (r->gone_ns && (!first || r->gone_ns < first->gone_ns))
+			first = r;
+	}
+	if (n_gone > CAPTURE_GONE_REFUSALS)
+		return first;
+	return VECTOR_ADD_ROOM(c->refusals, c->n_refusals) ? NULL : &c->refusals[c->n_refusals++];
+}
+
 /* Notes a refusal. If the list has the same refusal, but it no longer holds, it holds again, with
  * the new text. This happens, for example, if a program is started again each day. Returns NULL if
  * there is no memory. */
 static const struct capture_refusal *add_refusal(struct capture *c,
 						 const struct capture_refusal *fresh)
 {
+	struct capture_refusal *place;
+
 	for (size_t i = 0; i < c->n_refusals; i++) {
 		struct capture_refusal *r = &c->refusals[i];
 
 		if (r->gone_ns && r->pid == fresh->pid && file_id__equal(&r->file, &fresh->file) &&
 		    r->family == fresh->family && r->vaddr == fresh->vaddr &&
 		    r->whole == fresh->whole) {
+			uint64_t number = r->number;
+
 			*r = *fresh;
+			r->number = number;
 			return r;
 		}
 	}
-	if (VECTOR_ADD_ROOM(c->refusals, c->n_refusals))
+	place = place_of_refusal(c);
+	if (!place)
 		return NULL;
-	c->refusals[c->n_refusals] = *fresh;
-	return &c->refusals[c->n_refusals++];
+	*place = *fresh;
+	place->number = ++c->n_refused;
+	return place;
 }
 
 static void end_refusal(struct capture_refusal *r)

@@ -468,7 +468,7 @@ static int go_on(struct run *run, int signal_fd)
 	double next = start + fmin(1, run->config->every_s), asked_at = 0, rest = 0, second = start;
 	struct withdrawn_told withdrawn = {};
 	bool *asked = &run->wishes.round, all;
-	size_t told = 0;
+	uint64_t told = 0;
 
 	for (;;) {
 		/* In two cases nothing is read from the server: a requested round is still to be

@@ -329,7 +329,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 				{.fd = signal_fd, .events = POLLIN}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
 	struct withdrawn_told withdrawn = {};
-	size_t told = 0;
+	uint64_t told = 0;
 	int signals = 0, status = 0;
 	bool over;
 

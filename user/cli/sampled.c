@@ -19,7 +19,7 @@ static int trace(struct session *s, double duration_s, int signal_fd)
 				{.fd = signal_fd, .events = POLLIN}};
 	double until = clock__monotonic_s() + duration_s, next = 0;
 	struct withdrawn_told withdrawn = {};
-	size_t told = 0;
+	uint64_t told = 0;
 	bool over;
 
 	for (;;) {

@@ -266,7 +266,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 				{.fd = STDIN_FILENO, .events = POLLIN}};
 	struct signalfd_siginfo info;
 	struct withdrawn_told withdrawn = {};
-	size_t told = 0;
+	uint64_t told = 0;
 
 	for (;;) {
 		double now = clock__monotonic_s(),

@@ -602,17 +602,23 @@ void trace_config__say_missing(const struct trace_config *c, const struct sessio
 	}
 }
 
-void say_refused(const struct session *s, size_t *told)
+void say_refused(const struct session *s, uint64_t *told)
 {
 	size_t n;
+	uint64_t last = *told;
 	const struct capture_refusal *refusals = session__refusals(s, &n);
 
 	/* With probes in all processes there is nearly always some Python process whose pool cannot
 	 * be probed. Nobody asked for this process, and its profile says what is missing, so there
 	 * is no complaint. */
-	for (; *told < n; ++*told)
-		if (refusals[*told].pid || !alloc_family__is_pool(refusals[*told].family))
-			complain("%s", refusals[*told].text);
+	for (size_t i = 0; i < n; i++) {
+		if (refusals[i].number <= *told)
+			continue;
+		last = refusals[i].number > last ? refusals[i].number : last;
+		if (refusals[i].pid || !alloc_family__is_pool(refusals[i].family))
+			complain("%s", refusals[i].text);
+	}
+	*told = last;
 }
 
 void say_withdrawn(const struct session *s, struct withdrawn_told *told)

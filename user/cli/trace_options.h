@@ -70,9 +70,9 @@ struct session_options trace_config__session_options(const struct trace_config *
  * whose file is not mapped yet. Says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
-/* Complains of functions that could not be probed, except the first *told ones, which were reported
- * before. Updates *told. */
-void say_refused(const struct session *session, size_t *told);
+/* Complains of functions that could not be probed, except those with numbers up to *told
+ * (capture_refusal.number), which were reported before. Updates *told; it is 0 at first. */
+void say_refused(const struct session *session, uint64_t *told);
 
 /* If memtrace is held up, probes are withdrawn for a time. n: how many such times were reported;
  * seconds: their sum. */
