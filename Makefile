@@ -545,6 +545,8 @@ $(CHECK_B)/unit/capture/test_retire: UNIT_FLAGS := $(foreach f,capture__read_tab
 	-Wl,--wrap=$(f))
 $(CHECK_B)/unit/capture/test_tables: UNIT_FLAGS := $(foreach f,bpf_map_lookup_elem \
 	bpf_map_delete_elem bpf_map__fd,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/capture/test_verdicts: UNIT_FLAGS := $(foreach f,bpf_map__update_elem \
+	bpf_map__get_next_key bpf_map__delete_elem bpf_map__max_entries,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/capture/test_unwind: UNIT_FLAGS := $(foreach f,bpf_map__fd bpf_map__update_elem \
 	bpf_map_create bpf_map_update_elem bpf_map_update_batch keeper__beat unwind_table__build,\
 	-Wl,--wrap=$(f))

@@ -184,11 +184,12 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events __weak SEC(".maps");
 
-/* Verdicts of user space on programs' files, for --exe. */
+/* Verdicts of user space on programs' files, for --exe. When the table is full, user space empties
+ * it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
+	__uint(max_entries, 16384);
 	__type(key, struct abi_file);
 	__type(value, struct abi_verdict);
 } judged_files __weak SEC(".maps");

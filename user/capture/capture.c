@@ -422,6 +422,20 @@ int capture__events_fd(const struct capture *c)
 	return ring_buffer__epoll_fd(c->events);
 }
 
+/* Removes all verdicts. A file whose verdict is still needed is judged again at its next exec. */
+static void forget_verdicts(struct capture *c)
+{
+	const struct bpf_map *map = c->skel->maps.judged_files;
+	struct abi_file file, next;
+	int rc = bpf_map__get_next_key(map, NULL, &next, sizeof(next));
+
+	for (uint32_t i = bpf_map__max_entries(map); i > 0 && !rc; i--) {
+		file = next;
+		rc = bpf_map__get_next_key(map, &file, &next, sizeof(next));
+		bpf_map__delete_elem(map, &file, sizeof(file), 0);
+	}
+}
+
 int capture__judge_program(struct capture *c, const struct abi_program *program, bool wanted)
 {
 	struct abi_verdict verdict = {.changed_s = program->changed_s,
@@ -429,6 +443,12 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 				      .generation = program->generation,
 				      .wanted = wanted};
 
+	int rc = bpf_map__update_elem(c->skel->maps.judged_files, &program->file,
+				      sizeof(program->file), &verdict, sizeof(verdict), BPF_ANY);
+
+	if (rc != -E2BIG)
+		return rc;
+	forget_verdicts(c);
 	return bpf_map__update_elem(c->skel->maps.judged_files, &program->file,
 				    sizeof(program->file), &verdict, sizeof(verdict), BPF_ANY);
 }

@@ -124,7 +124,8 @@ int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct 
 int capture__events_fd(const struct capture *capture);
 
 /* Tells the kernel side if the selection takes processes that run this file (`wanted`). The verdict
- * is valid while the file stays unchanged. Only for a selection with `by_exe`. */
+ * is valid while the file stays unchanged. If there is no room for it, all earlier verdicts are
+ * forgotten. Only for a selection with `by_exe`. */
 int capture__judge_program(struct capture *capture, const struct abi_program *program, bool wanted);
 
 /* Tells the kernel side which code a process has mapped at which addresses. Builds the unwind
