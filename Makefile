@@ -557,7 +557,8 @@ $(CHECK_B)/unit/capture/test_no_memory: UNIT_FLAGS += -Wl,--wrap=unwind_table__b
 # The test replaces the limits of the system.
 $(CHECK_B)/unit/session/test_open: UNIT_FLAGS := -Wl,--wrap=getrlimit,--wrap=setrlimit
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
-	capture__add_process targets__welcome,-Wl,--wrap=$(f))
+	capture__add_process capture__release_process capture__drop_process \
+	targets__welcome,-Wl,--wrap=$(f))
 
 # The tests replace the child of each scan.
 $(CHECK_B)/unit/heap/test_search $(CHECK_B)/unit/heap/test_census_child: UNIT_FLAGS := $(foreach f,\

@@ -66,6 +66,17 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
+/* Has the process executed a program that does not fit --exe, after its path was read and before
+ * the kernel side knew the process? The kernel side takes no notice of an exec of a process that it
+ * does not know. */
+static bool left_selection(const struct session_selection *selection, pid_t pid)
+{
+	struct process_info now;
+
+	return selection->exe && !selection->follow && !process__read(pid, &now) && now.exe[0] &&
+	       !exe_matches(selection->exe, now.exe);
+}
+
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
  * judged_ns: when the process executed a program that was not judged yet; 0: it was found by a
  * scan. cpu_ns: the CPU time that it had used by then. capture__add_process() refuses a process
@@ -82,6 +93,12 @@ static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t c
 		return;
 	if (t && !t->exit_ns)
 		t->exit_ns = judged_ns;
+	if (left_selection(s->selection, pid)) {
+		capture__release_process(s->capture, pid);
+		capture__drop_process(s->capture, event.process);
+		s->records_left = true;
+		return;
+	}
 	targets__welcome(s, &event);
 }
 

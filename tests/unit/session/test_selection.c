@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,9 +18,24 @@
 #include "session/internal.h"
 
 static struct {
-	size_t n_judged, n_added;
+	size_t n_judged, n_added, n_released, n_dropped;
 	bool wanted;
+	int exec_fd; /* a byte written to it lets the child call exec; 0: there is no child */
 } fake;
+
+/* Waits, for a limited time, until the process runs (or does not run) this test's program. */
+static void await_program(pid_t pid, bool this)
+{
+	struct process_info info;
+
+	for (int i = 0; i < 1000; i++) {
+		if (!process__read(pid, &info) && info.exe[0] &&
+		    (strstr(info.exe, "/test_selection") != NULL) == this)
+			return;
+		usleep(5000);
+	}
+	fail();
+}
 
 int __wrap_capture__judge_program(struct capture *capture, const struct abi_program *program,
 				  bool wanted);
@@ -37,9 +53,30 @@ int __wrap_capture__add_process(struct capture *capture, pid_t pid, uint32_t *re
 int __wrap_capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 				struct error *err)
 {
-	(void)capture, (void)pid, (void)err;
+	(void)capture, (void)err;
 	*ret_process = (uint32_t)++fake.n_added;
+	if (fake.exec_fd) {
+		assert_int_equal(write(fake.exec_fd, "", 1), 1);
+		fake.exec_fd = 0;
+		await_program(pid, false);
+	}
 	return 0;
+}
+
+int __wrap_capture__release_process(struct capture *capture, pid_t pid);
+int __wrap_capture__release_process(struct capture *capture, pid_t pid)
+{
+	(void)capture, (void)pid;
+	fake.n_released++;
+	return 0;
+}
+
+void __wrap_capture__drop_process(struct capture *capture, uint32_t process);
+void __wrap_capture__drop_process(struct capture *capture, uint32_t process)
+{
+	(void)capture;
+	assert_int_equal(process, fake.n_added);
+	fake.n_dropped++;
 }
 
 void __wrap_targets__welcome(struct session *session, const struct abi_event *event);
@@ -102,6 +139,52 @@ static void a_program_is_judged_by_its_path(void **state)
 		assert_int_equal(s->n_targets, cases[i].wanted);
 		end(s);
 	}
+}
+
+/* A process of this program calls exec when its path was read, just before the kernel side knows
+ * the process. Returns the number of targets. */
+static size_t targets_after_exec(const char *exe, bool follow)
+{
+	struct session_selection selection = {.dynamic = true, .follow = follow, .exe = exe};
+	struct session *s = session_of(&selection);
+	struct abi_event event = exec_of_this();
+	size_t n_targets;
+	int fds[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (read(fds[0], &byte, 1) == 1)
+			execlp("sleep", "sleep", "60", NULL);
+		_exit(99);
+	}
+	assert_true(pid > 0);
+	await_program(pid, true);
+	fake.exec_fd = fds[1];
+	event.tgid = (uint32_t)pid;
+	selection__judge(s, &event);
+	assert_int_equal(fake.n_added, 1);
+	n_targets = s->n_targets;
+	assert_int_equal(fake.n_released, !n_targets);
+	assert_int_equal(fake.n_dropped, !n_targets);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(fds[0]);
+	close(fds[1]);
+	end(s);
+	return n_targets;
+}
+
+static void a_process_that_leaves_the_selection_is_no_target(void **state)
+{
+	(void)state;
+	assert_int_equal(targets_after_exec("*/test_selection", false), 0);
+	assert_int_equal(targets_after_exec("*/*", false), 1);
+	/* a target stays a target after its exec */
+	assert_int_equal(targets_after_exec("*/test_selection", true), 1);
 }
 
 /* A target has executed a program that memtrace has not judged yet. This ends the target, but so
@@ -268,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_is_judged_by_its_path),
 		cmocka_unit_test(a_target_that_an_exec_ended_is_judged_again),
+		cmocka_unit_test(a_process_that_leaves_the_selection_is_no_target),
 		cmocka_unit_test(a_verdict_is_of_the_file_that_was_asked_about),
 		cmocka_unit_test(a_program_is_found_when_its_file_is_gone),
 		cmocka_unit_test(a_judged_target_begins_with_its_exec),
