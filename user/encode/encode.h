@@ -246,8 +246,7 @@ struct process_table_options {
  * stacks (profile/growth.h); with too few windows for growth, GROWTH/s is LIVE divided by the
  * length, an upper limit. If the process freed memory that it had allocated before the run, this
  * memory is not subtracted, because memtrace does not see it. If no live block was sampled, the
- * interval ends at -ln(0.025) R, where R is the sampling interval. The reason: with more live
- * memory, at least one block would have been sampled with a probability above 97.5 %. ">=" means
+ * interval is that of profile__live_interval(). ">=" means
  * that the figure is a lower bound, "<=" that it is an upper bound, and "~" that it is both
  * (profile__is_lower_bound()). PEAK is the most that the process held at any time; "-": not known,
  * as in windows. The column PEAK is present if the PEAK of some process is larger than its LIVE.

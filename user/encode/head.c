@@ -171,7 +171,7 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 			    struct sink *sink, const char *comm)
 {
 	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
-	char a[32], b[32], bytes[16], interval[48];
+	char a[32], b[32], bytes[16], interval[CELL_SIZE];
 
 	sink__printf(sink,
 		     "memtrace: pid %d (%s), %.1f s %s, faults: %s of %s page fault%s recorded\n",
@@ -180,10 +180,8 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 		     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
 	sink__printf(sink, "first touched and still there: %s%s", bound_words(lower, false),
 		     format_bytes(live->bytes, bytes));
-	if (!exact && !lower && live->objects > 0) {
-		format_interval(estimate__interval(live), interval, sizeof(interval));
+	if (!exact && live->objects > 0 && format_live_interval(profile, live, interval))
 		sink__printf(sink, " (95 %%: %s)", interval);
-	}
 	sink__puts(sink, " of anonymous memory");
 	if (profile->resident_change_bytes.known)
 		sink__printf(sink, "; resident set %c%s",
@@ -262,7 +260,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	bool upper = profile__is_upper_bound(profile);
 	/* memory that was not sampled, or whose allocation was missed, may be live */
 	const char *seen = profile__is_surely_exact(profile) ? "" : "seen that is ";
-	char a[32], b[32], bytes[16], interval[48];
+	char a[32], b[32], bytes[16], interval[CELL_SIZE];
 
 	sink__printf(sink, "memtrace: pid %d (%s), %.1f s ", (int)profile->pid, comm,
 		     profile->duration_s);
@@ -294,10 +292,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     : profile__is_windowed(profile) ? ", from that time"
 							     : "",
 			     bound_words(lower, upper), format_bytes(live->bytes, bytes));
-		if (!exact && !lower) {
-			format_interval(estimate__interval(live), interval, sizeof(interval));
+		if (!exact && format_live_interval(profile, live, interval))
 			sink__printf(sink, " (95 %%: %s)", interval);
-		}
 		sink__printf(sink, " in %s object%s", with_commas(objects, a),
 			     objects == 1 ? "" : "s");
 		if (!lower && !upper)

@@ -141,20 +141,14 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* Puts live bytes with their interval. A lower bound has no known high end, an upper bound no known
- * low end. If the profile does not say how it was sampled, neither end is known. */
+/* Puts live bytes with their interval. Ends that are not known are null. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
-	struct interval interval = estimate__interval(live);
-	/* false if windows have seen no live memory: any amount may be live */
-	bool complete = !profile__is_lower_bound(profile) &&
-			!(profile__is_windowed(profile) && !(live->bytes > 0));
-	bool known = profile->interval_bytes;
+	struct interval interval = profile__live_interval(profile, live);
 
 	json__put_uint(json, "live_bytes", to_integer(live->bytes));
-	put_integer(json, "live_bytes_low",
-		    known && !profile__is_upper_bound(profile) ? interval.low : NAN);
-	put_integer(json, "live_bytes_high", known && complete ? interval.high : NAN);
+	put_integer(json, "live_bytes_low", interval.low);
+	put_integer(json, "live_bytes_high", interval.high);
 	put_integer(json, "live_objects",
 		    live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
 }
@@ -382,14 +376,11 @@ static void put_transfers(struct json *json, const struct profile *profile)
 static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
 	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);
-	struct interval interval = estimate__interval(&peak);
-	bool known = profile->interval_bytes;
+	struct interval interval = profile__live_interval(profile, &peak);
 
 	json__put_uint(json, "peak_bytes", to_integer(bytes));
-	put_integer(json, "peak_bytes_low",
-		    known && !profile__is_upper_bound(profile) ? interval.low : NAN);
-	put_integer(json, "peak_bytes_high",
-		    known && !profile__is_lower_bound(profile) ? interval.high : NAN);
+	put_integer(json, "peak_bytes_low", interval.low);
+	put_integer(json, "peak_bytes_high", interval.high);
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 

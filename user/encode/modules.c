@@ -22,19 +22,11 @@ static const struct grid_column columns[] = {
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 /* Fills the cell with a row's interval. The cell is empty if no interval is known: samples were
- * missed, the file does not say how the profile was sampled, or the component has no sample. */
-static void put_interval(const struct profile *profile, const struct estimate *live, char *cell,
-			 size_t size)
+ * missed, the file does not say how the profile was sampled, or windows saw none of it. */
+static void put_interval(const struct profile *profile, const struct estimate *live, char *cell)
 {
-	struct interval of = estimate__interval(live);
-
-	*cell = '\0';
-	if (profile__is_lower_bound(profile) || profile__is_upper_bound(profile))
-		return;
-	if (profile__is_exact(profile))
-		snprintf(cell, size, "exact");
-	else if (profile->interval_bytes && of.high > of.low)
-		format_interval(of, cell, size);
+	if (format_live_interval(profile, live, cell) && profile__is_exact(profile))
+		snprintf(cell, CELL_SIZE, "exact");
 }
 
 static void add_row(struct grid *grid, const struct profile *profile, const struct module_sum *sum,
@@ -43,7 +35,7 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	bool grows = profile->growth.stacks_known && sum->stacks;
 	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
 
-	put_interval(profile, &sum->live, interval, sizeof(interval));
+	put_interval(profile, &sum->live, interval);
 	/* if there are bytes but no objects, the profile's file has no numbers of objects */
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))
 		with_commas(to_integer(sum->live.objects), objects);

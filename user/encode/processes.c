@@ -64,8 +64,10 @@ struct row {
 struct sum {
 	size_t n, untraced; /* number of processes, and how many of them are not traced */
 	struct estimate live;
-	bool unbounded;		     /* one of the processes may hold any number of bytes */
-	bool allocated;		     /* something was allocated during the run */
+	double unseen;	/* the largest high end of a process of which no live byte was sampled; NaN:
+			* one of these ends is not known */
+	bool unbounded; /* one of the processes may hold any number of bytes */
+	bool allocated; /* something was allocated during the run */
 	bool lower, upper, windowed; /* lower, upper: live is a lower or an upper bound */
 	double growth;		     /* bytes per second */
 	bool at_most;		     /* growth is an upper bound */
@@ -111,6 +113,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 {
 	const struct profile *profile = process->profile;
 	double most = sum->live.most + process->live.most;
+	double high = profile__live_interval(profile, &process->live).high;
 
 	sum->n++;
 	if (profile->not_traced) {
@@ -120,6 +123,8 @@ static void sum__add(struct sum *sum, const struct process *process)
 		 * is not known for the sum */
 		if (process->live.bytes > 0 && !(process->live.most > 0))
 			sum->unbounded = true;
+		if (!(process->live.bytes > 0) && (high > sum->unseen || isnan(high)))
+			sum->unseen = high;
 		estimate__merge(&sum->live, &process->live);
 		sum->live.most = sum->unbounded ? 0 : most;
 		sum->lower |= profile__is_lower_bound(profile);
@@ -141,11 +146,11 @@ static bool live_interval(const struct run *run, const struct sum *sum, struct i
 {
 	if (run->exact || !sum->allocated || sum->lower)
 		return false;
-	if (sum->live.samples)
+	if (sum->live.bytes > 0)
 		*ret = estimate__interval(&sum->live);
-	else /* without a sample: the high end by estimate.h, with Y = V = 0 and w = R */
-		*ret = (struct interval){0, -log(0.025) * (double)run->interval_bytes};
-	return true;
+	else
+		*ret = (struct interval){0, sum->unseen};
+	return isfinite(ret->high);
 }
 
 /* Formats live bytes and their interval, both divided by divisor. text and interval_text have room

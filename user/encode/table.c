@@ -45,8 +45,8 @@ static const struct grid_column columns[N_COLUMNS] = {
 /* Adds the row of a group of stacks. If `group` is NULL, adds the row that sums up the rest. If a
  * stack's growth may be 0, the cell says so, because readers first want to know whether the stack
  * grows at all. */
-static void add_row(struct grid *grid, const struct group *group, const struct estimate *live,
-		    double total, bool with_interval)
+static void add_row(struct grid *grid, const struct profile *profile, const struct group *group,
+		    const struct estimate *live, double total)
 {
 	char growth[16] = "", growth_interval[CELL_SIZE] = "", bytes[16], interval[CELL_SIZE] = "",
 	     objects[32] = "";
@@ -63,8 +63,8 @@ static void add_row(struct grid *grid, const struct group *group, const struct e
 		with_commas(to_integer(live->objects), objects);
 	else if (group)
 		strcpy(objects, "?"); /* the profile's file has no numbers of objects */
-	if (group && with_interval)
-		format_interval(estimate__interval(live), interval, sizeof(interval));
+	if (group)
+		format_live_interval(profile, live, interval);
 	grid__add_row(grid, "%s\t%s\t%s\t%s\t%s\t%.1f%%", growth, growth_interval,
 		      format_bytes(live->bytes, bytes), interval, objects,
 		      total > 0 ? 100 * live->bytes / total : 0.0);
@@ -278,7 +278,6 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 	bool leaks = options->leaks && profile->growth.stacks_known;
 	/* exact, or no interval is known */
 	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
-	bool interval = !exact && !profile__is_lower_bound(profile);
 	struct estimate rest = {};
 	struct group *groups;
 	int err;
@@ -288,11 +287,11 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 		return err;
 	for (size_t i = 0; i < n; i++)
 		if (i < top)
-			add_row(&grid, &groups[i], &groups[i].live, live->bytes, interval);
+			add_row(&grid, profile, &groups[i], &groups[i].live, live->bytes);
 		else
 			estimate__merge(&rest, &groups[i].live);
 	if (n > top)
-		add_row(&grid, NULL, &rest, live->bytes, false);
+		add_row(&grid, profile, NULL, &rest, live->bytes);
 	err = grid__fit(&grid);
 	/* the column is shown even if no stack has growth, because the user asked for it */
 	for (int c = 0; c < N_COLUMNS && !err; c++)
@@ -362,6 +361,17 @@ void put_lost(const struct profile *profile, bool color, struct sink *sink)
 	}
 	if (any)
 		sink__puts(sink, "\n");
+}
+
+bool format_live_interval(const struct profile *profile, const struct estimate *live, char *buf)
+{
+	struct interval interval = profile__live_interval(profile, live);
+	bool known = isfinite(interval.low) && isfinite(interval.high);
+
+	*buf = '\0';
+	if (known)
+		format_interval(interval, buf, CELL_SIZE);
+	return known;
 }
 
 const char *bound_words(bool lower, bool upper)

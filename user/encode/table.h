@@ -109,6 +109,10 @@ int put_contradictions(const struct profile *profile, const char *before, struct
 const char *bound_words(bool lower, bool upper);
 const char *bound_sign(bool lower, bool upper);
 
+/* Writes the interval of live memory (profile__live_interval()) into buf, which has room for
+ * CELL_SIZE bytes. If an end is not known, writes "" and returns false. */
+bool format_live_interval(const struct profile *profile, const struct estimate *live, char *buf);
+
 /* For several profiles: puts the contradictions in each profile, and "profile 2: lost: ..." for
  * each profile with losses. */
 int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);

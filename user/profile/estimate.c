@@ -146,6 +146,11 @@ struct estimate estimate__of_bytes(double bytes, uint64_t interval)
 	return (struct estimate){.bytes = bytes, .variance = R * bytes, .variance_max = R * R};
 }
 
+double estimate__unseen(uint64_t interval)
+{
+	return interval > 1 ? -log(0.025) * (double)interval : 0;
+}
+
 struct interval estimate__interval(const struct estimate *estimate)
 {
 	double y = estimate->bytes, v = estimate->variance + estimate->common * estimate->common,

@@ -434,6 +434,21 @@ bool profile__is_upper_bound(const struct profile *profile)
 					       profile__lost_count(profile, "main_thread_ended")));
 }
 
+struct interval profile__live_interval(const struct profile *profile, const struct estimate *live)
+{
+	struct interval ret = estimate__interval(live);
+
+	if (!(live->bytes > 0) && profile__is_windowed(profile))
+		ret.high = NAN;
+	else if (!(live->bytes > 0) && (profile->alloc_calls || !profile->mode))
+		ret.high = estimate__unseen(profile->interval_bytes);
+	if (!profile->interval_bytes || profile__is_lower_bound(profile))
+		ret.high = NAN;
+	if (!profile->interval_bytes || profile__is_upper_bound(profile))
+		ret.low = NAN;
+	return ret;
+}
+
 uint64_t profile__asked_interval(const struct profile *profile)
 {
 	return profile->asked_interval_bytes ? profile->asked_interval_bytes

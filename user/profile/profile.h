@@ -514,6 +514,12 @@ bool profile__is_lower_bound(const struct profile *profile);
  * memtrace records every allocation but no probe saw some of the frees. For page faults they never
  * are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
+/* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
+ * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
+ * estimate__unseen(), or at 0 if the process allocated nothing. In windows this end is not known,
+ * because any amount may have been missed. An end that is not known is NaN: the high end of a lower
+ * bound, the low end of an upper bound, and both if the file does not say how it was sampled. */
+struct interval profile__live_interval(const struct profile *profile, const struct estimate *live);
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
  * not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);

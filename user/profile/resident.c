@@ -291,7 +291,7 @@ static int add_rows(struct resident *r, struct parts *parts)
 static int split_heap(struct resident *r, const struct profile *heap)
 {
 	struct estimate live = profile__live(heap);
-	struct interval all = estimate__interval(&live);
+	struct interval all = profile__live_interval(heap, &live);
 	struct resident_row *row = NULL, *of_live;
 	int64_t bytes = llround(live.bytes);
 
@@ -302,13 +302,6 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live = row ? add_row(r, RESIDENT_HEAP_LIVE, "", 0) : NULL;
 	if (!of_live)
 		return -ENOMEM;
-	/* if more bytes were live, there would be a sample in 97.5 of 100 cases */
-	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
-		all.high = -log(0.025) * (double)heap->interval_bytes;
-	if (profile__is_lower_bound(heap))
-		all.high = NAN;
-	if (profile__is_upper_bound(heap))
-		all.low = NAN;
 	of_live->bytes = bytes;
 	of_live->interval = all;
 	row->bytes -= bytes;

@@ -259,6 +259,54 @@ static void windows_and_growth_are_told(void **state)
 	profile__free(profile);
 }
 
+/* A stack with samples, but none of them live, may hold up to -ln(0.025) R bytes: 3.688879 times 64
+ * KiB are 241,754. What no window saw may be any amount. */
+static void what_was_not_seen_may_be_live(void **state)
+{
+	static const char sampled[] = "\"live_bytes\":0,\"live_bytes_low\":0,"
+				      "\"live_bytes_high\":241754,\"live_objects\":0,";
+	static const char unknown[] = "\"live_bytes\":0,\"live_bytes_low\":0,"
+				      "\"live_bytes_high\":null,\"live_objects\":0,";
+	static const char none[] = "\"live_bytes\":0,\"live_bytes_low\":0,"
+				   "\"live_bytes_high\":0,\"live_objects\":0,";
+	const struct json_options options = {.all_stacks = true};
+	struct profile *profile = new_profile(64 << 10);
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	char *one;
+
+	(void)state;
+	one = encoded(encode_json, profile);
+	assert_has(one, none); /* it has allocated nothing */
+	free(one);
+	STACK(profile, 1, 1000, 0, "malloc", "serve", "main");
+	profile->sites[0].alloc_bytes = 640 << 10;
+	profile->sites[0].alloc_objects = 655;
+	end_profile(profile);
+	profile->samples = profile->alloc_calls = 10;
+	profile->peak.known = true;
+	assert_int_equal(encode_json_with(profile, &options, &sink), 0);
+	assert_has(text.bytes, sampled);
+	assert_has(text.bytes, "\"peak_bytes\":0,\"peak_bytes_low\":0,\"peak_bytes_high\":241754,");
+	assert_has(strstr(text.bytes, "\"stacks\":["), sampled);
+	text.len = 0;
+	profile->mode = MODE_WINDOWED;
+	assert_int_equal(encode_json_with(profile, &options, &sink), 0);
+	assert_has(strstr(text.bytes, "\"stacks\":["), unknown);
+	text.len = 0;
+	profile->mode = MODE_CONTINUOUS;
+	profile->dropped = 1;
+	assert_int_equal(encode_json_with(profile, &options, &sink), 0);
+	assert_has(strstr(text.bytes, "\"stacks\":["), unknown);
+	text.len = 0;
+	profile->dropped = 0;
+	profile->interval_bytes = 1;
+	assert_int_equal(encode_json_with(profile, &options, &sink), 0);
+	assert_has(strstr(text.bytes, "\"stacks\":["), none);
+	free(text.bytes);
+	profile__free(profile);
+}
+
 static void the_highest_moment_has_an_interval(void **state)
 {
 	struct profile *profile = new_profile(64 << 10);
@@ -303,6 +351,7 @@ int main(void)
 		cmocka_unit_test(other_profiles_have_their_own),
 		cmocka_unit_test(own_cost_is_told),
 		cmocka_unit_test(windows_and_growth_are_told),
+		cmocka_unit_test(what_was_not_seen_may_be_live),
 		cmocka_unit_test(the_highest_moment_has_an_interval),
 	};
 

@@ -372,6 +372,34 @@ static void sampled_runs_show_intervals(void **state)
 	assert_reports_failures(encode, NULL);
 }
 
+/* Each process has its own sampling interval, so the unseen memory of each has its own limit. Of a
+ * process that windows saw nothing of, any amount may be live. */
+static void what_was_not_seen_depends_on_the_process(void **state)
+{
+	struct profile *profile;
+	char *text;
+
+	(void)state;
+	profile = add(100, "fine", MIB / 4);
+	profile->alloc_calls = 5000;
+	end_profile(profile);
+	profile = add(200, "coarse", MIB);
+	profile->alloc_calls = 5000;
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 140});
+	/* 3.6889 / 4 MiB are 944.4 KiB */
+	assert_has(text, "\n100  fine      0 B  0.0 - 944.4 KiB ");
+	assert_has(text, "\n200  coarse    0 B    0.0 - 3.7 MiB ");
+	assert_has(text, "total: 2 processes, live 0 B (95 %: 0.0 - 3.7 MiB), growth");
+	free(text);
+	profile->mode = MODE_WINDOWED;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "\n100  fine      0 B  0.0 - 944.4 KiB ");
+	assert_has(text, "\n200  coarse    0 B                   ");
+	assert_has(text, "total: 2 processes, live 0 B, growth");
+	free(text);
+}
+
 static void narrow_terminals_get_fewer_columns(void **state)
 {
 	/* The columns before the function take 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107.
@@ -653,6 +681,7 @@ int main(void)
 		cmocka_unit_test_teardown(top_sites_are_own_code_or_the_runtimes, clear),
 		cmocka_unit_test_teardown(cost_is_what_is_felt, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
+		cmocka_unit_test_teardown(what_was_not_seen_depends_on_the_process, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
 		cmocka_unit_test_teardown(order_is_by_what_was_asked, clear),
 		cmocka_unit_test_teardown(growth_is_over_the_whole_run, clear),
