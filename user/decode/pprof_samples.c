@@ -299,8 +299,6 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		/* samples of threads have no such label, so this is 0 */
-		live.most = labels->most;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 
@@ -349,6 +347,7 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	size_t index, n = draft->stacks.n;
 	struct profile_site *site;
 	struct estimate live;
+	double most;
 	int rc;
 
 	for (int i = 0; i < VALUE_GROWTH; i++)
@@ -364,10 +363,13 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site = &samples->profile->sites[index];
 	if (draft->stacks.n > n)
 		site->complete = samples->file->own;
+	most = fmax(site->live.most, labels->most);
 	rc = draft__add(draft, index, &live, value_of(samples, VALUE_ALLOC_OBJECTS),
 			value_of(samples, VALUE_ALLOC_SPACE));
 	if (rc)
 		return rc;
+	/* only one sample of a stack has this label, and the label is of the whole stack */
+	site->live.most = most;
 	site->complete = site->complete && !labels->incomplete;
 	site->truncated = site->truncated || labels->truncated;
 	site->allocators_own = site->allocators_own || labels->allocators_own;

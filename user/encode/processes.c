@@ -66,7 +66,6 @@ struct sum {
 	struct estimate live;
 	double unseen;	/* the largest high end of a process of which no live byte was sampled; NaN:
 			* one of these ends is not known */
-	bool unbounded; /* one of the processes may hold any number of bytes */
 	bool allocated; /* something was allocated during the run */
 	bool lower, upper, windowed; /* lower, upper: live is a lower or an upper bound */
 	double growth;		     /* bytes per second */
@@ -112,21 +111,15 @@ static bool is_unknown(const struct profile *profile)
 static void sum__add(struct sum *sum, const struct process *process)
 {
 	const struct profile *profile = process->profile;
-	double most = sum->live.most + process->live.most;
 	double high = profile__live_interval(profile, &process->live).high;
 
 	sum->n++;
 	if (profile->not_traced) {
 		sum->untraced++;
 	} else {
-		/* live.most is the largest possible amount; if it is not known for one process, it
-		 * is not known for the sum */
-		if (process->live.bytes > 0 && !(process->live.most > 0))
-			sum->unbounded = true;
 		if (!(process->live.bytes > 0) && (high > sum->unseen || isnan(high)))
 			sum->unseen = high;
-		estimate__merge(&sum->live, &process->live);
-		sum->live.most = sum->unbounded ? 0 : most;
+		estimate__merge_process(&sum->live, &process->live);
 		sum->lower |= profile__is_lower_bound(profile);
 	}
 	sum->allocated |= profile->alloc_calls != 0;

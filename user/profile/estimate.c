@@ -67,8 +67,14 @@ void estimate__add_seen(struct estimate *estimate, uint64_t size, double p)
 	add(estimate, size, p, 1 - p);
 }
 
-void estimate__merge(struct estimate *estimate, const struct estimate *other)
+static bool has_no_limit(const struct estimate *estimate)
 {
+	return estimate->bytes > 0 && !(estimate->most > 0);
+}
+
+static void merge(struct estimate *estimate, const struct estimate *other, double most)
+{
+	estimate->most = has_no_limit(estimate) || has_no_limit(other) ? 0 : most;
 	estimate->samples += other->samples;
 	estimate->sampled_bytes += other->sampled_bytes;
 	estimate->objects += other->objects;
@@ -78,8 +84,17 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 	estimate->common += other->common;
 	if (other->variance_max > estimate->variance_max)
 		estimate->variance_max = other->variance_max;
-	estimate->most = fmax(estimate->most, other->most);
 	estimate->least = fmax(estimate->least, other->least);
+}
+
+void estimate__merge(struct estimate *estimate, const struct estimate *other)
+{
+	merge(estimate, other, fmax(estimate->most, other->most));
+}
+
+void estimate__merge_process(struct estimate *estimate, const struct estimate *other)
+{
+	merge(estimate, other, estimate->most + other->most);
 }
 
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes)

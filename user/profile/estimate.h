@@ -41,7 +41,8 @@ struct estimate {
 			 * of the run share it. So if estimates are added, their `common` is added,
 			 * not its square. For an interval, the square of `common` is added to
 			 * `variance`. */
-	/* upper limit of bytes, from facts about the process; 0: no such limit is known */
+	/* upper limit of bytes, from facts about the process; 0: no such limit is known. All parts
+	 * of a process's memory together do not exceed the largest `most` of a part */
 	double most;
 	double least; /* lower limit of bytes, from other facts; 0: none is known */
 };
@@ -59,8 +60,13 @@ void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
 /* Adds one sampled allocation that was seen with probability p, 0 < p <= 1, for any reason. */
 void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
-/* Adds another estimate. */
+/* Adds the estimate of another part of the same process's memory. `most` becomes the larger of
+ * both; 0, if one of the two has bytes and no `most`. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
+
+/* Adds the estimate of another process. The limits `most` are added, too; the sum is 0, if one of
+ * the two has bytes and no `most`. */
+void estimate__merge_process(struct estimate *estimate, const struct estimate *other);
 
 /* Returns the part of an estimate that has `objects` objects and `bytes` bytes. The part's share of
  * the variance is its share of the bytes. */

@@ -97,7 +97,7 @@ static int add(struct group *g, const struct process *p)
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
 	g->windows += (double)profile->windows.n;
-	estimate__merge(&g->live, &p->live);
+	estimate__merge_process(&g->live, &p->live);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
 		g->freed_bytes += profile->sites[i].freed_bytes;

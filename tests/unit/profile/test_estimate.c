@@ -322,6 +322,39 @@ static void merge_is_addition(void **state)
 	assert_close(a.variance_max, both.variance_max, 0);
 }
 
+/* A limit of all of a process's memory is a limit of the sum of its parts. If one of the parts has
+ * no limit, the sum has none. The limits of processes add up. */
+static void limits_are_of_a_process(void **state)
+{
+	const struct estimate one = {.bytes = 100, .variance = 1000, .most = 120},
+			      other = {.bytes = 40, .variance = 4000, .most = 150},
+			      free = {.bytes = 60, .variance = 3000}, none = {};
+	struct estimate sum = none;
+
+	(void)state;
+	estimate__merge(&sum, &one);
+	assert_true(sum.most == 120);
+	estimate__merge(&sum, &other);
+	assert_true(sum.most == 150);
+	estimate__merge(&sum, &none);
+	assert_true(sum.most == 150);
+	estimate__merge(&sum, &free);
+	assert_true(sum.most == 0);
+	/* 200 bytes with the variance 8000: the upper end is near 200 + 1.96 * 89.4 = 375 */
+	assert_true(estimate__interval(&sum).high > 360);
+	estimate__merge(&sum, &one);
+	assert_true(sum.most == 0);
+	sum = none;
+	estimate__merge_process(&sum, &one);
+	estimate__merge_process(&sum, &other);
+	assert_true(sum.most == 270);
+	estimate__merge_process(&sum, &none);
+	assert_true(sum.most == 270);
+	estimate__merge_process(&sum, &free);
+	estimate__merge_process(&sum, &other);
+	assert_true(sum.most == 0);
+}
+
 /* At R = 1000, a block of 693.147 bytes is sampled with p = 1/2 and stands for twice its size. The
  * test adds such samples, and a large one. */
 static void weights_and_their_squares(void **state)
@@ -384,6 +417,7 @@ int main(void)
 		cmocka_unit_test(estimates_are_unbiased),
 		cmocka_unit_test(intervals_hold_the_truth),
 		cmocka_unit_test(merge_is_addition),
+		cmocka_unit_test(limits_are_of_a_process),
 		cmocka_unit_test(weights_and_their_squares),
 		cmocka_unit_test(test_error_larger_than_the_figure),
 	};

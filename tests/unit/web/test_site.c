@@ -342,6 +342,23 @@ static void an_estimate_has_its_interval(void **state)
 	free(text);
 }
 
+/* The heap of a process limits the estimate of this process. It does not limit that of a group. */
+static void a_group_may_hold_more_than_one_heap(void **state)
+{
+	(void)state;
+	for (pid_t pid = 7; pid < 9; pid++) {
+		struct profile *profile = new_profile(1 << 20);
+		size_t stack = STACK(profile, 1, 64, 4, "malloc", "keep<T>", "main");
+
+		profile->sites[stack].live.most = 6 << 20;
+		come_with(profile, pid, "leaky", START_NS, 4);
+	}
+	store__end_round(&site.store, true);
+	/* the upper end of a count of 8 is 15.8 samples of 1 MiB; 2 * 6 MiB limit it */
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_live_high_bytes{group=\"leaky\"} 12582912\n");
+}
+
 /* Losses of the whole run are in each profile, and count once. */
 static void losses_are_added_up(void **state)
 {
@@ -1083,6 +1100,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(processes_that_end_stay_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
 		cmocka_unit_test_setup_teardown(an_estimate_has_its_interval, begin, end),
+		cmocka_unit_test_setup_teardown(a_group_may_hold_more_than_one_heap, begin, end),
 		cmocka_unit_test_setup_teardown(losses_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
