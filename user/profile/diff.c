@@ -25,10 +25,17 @@ struct held {
 	bool any_growth;
 };
 
+/* The distances from a change of growth to the ends of its interval. What comes from chance is a
+ * root of a sum of squares. What comes from facts (growth__merge()) is a plain sum. */
+struct reach {
+	double chance_down, chance_up, facts_down, facts_up;
+};
+
 /* The two sides of a difference, and the number of samples behind it. */
 struct sides {
 	struct estimate from, to;
-	double traffic; /* samples */
+	double traffic;	    /* samples */
+	struct reach reach; /* if growth is compared */
 };
 
 const char *diff_warning__text(enum diff_warning warning)
@@ -257,14 +264,34 @@ static void judge(const struct diff *d, struct change *change, const struct side
 	shrinking->least = pow(1 - share, a + b) / 2;
 }
 
-/* Like judge(), for growth rates. */
-static void judge_growth(struct change *change, const struct growth *from, const struct growth *to,
-			 struct claim *growing, struct claim *shrinking)
+static struct reach reach_of(const struct growth *from, const struct growth *to)
 {
-	change->low =
-		change->bytes - hypot(to->bytes_per_s - to->low, from->high - from->bytes_per_s);
-	change->high =
-		change->bytes + hypot(to->high - to->bytes_per_s, from->bytes_per_s - from->low);
+	double from_low = from->bytes_per_s - from->low, to_low = to->bytes_per_s - to->low;
+	/* A low end of exactly 0 does not come from chance. */
+	bool from_fact = from->low == 0, to_fact = to->low == 0;
+
+	return (struct reach){
+		.chance_down = hypot(to_fact ? 0 : to_low, from->high - from->bytes_per_s),
+		.chance_up = hypot(to->high - to->bytes_per_s, from_fact ? 0 : from_low),
+		.facts_down = to_fact ? to_low : 0,
+		.facts_up = from_fact ? from_low : 0,
+	};
+}
+
+static void reach__merge(struct reach *reach, const struct reach *other)
+{
+	reach->chance_down = hypot(reach->chance_down, other->chance_down);
+	reach->chance_up = hypot(reach->chance_up, other->chance_up);
+	reach->facts_down += other->facts_down;
+	reach->facts_up += other->facts_up;
+}
+
+/* Like judge(), for growth rates. */
+static void judge_growth(struct change *change, const struct reach *reach, struct claim *growing,
+			 struct claim *shrinking)
+{
+	change->low = change->bytes - reach->chance_down - reach->facts_down;
+	change->high = change->bytes + reach->chance_up + reach->facts_up;
 	judge_by_interval(change, growing, shrinking);
 }
 
@@ -482,7 +509,8 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		if (from.any_growth || to.any_growth) {
 			fill_in_growth(&from, &to);
 			fill_in_growth(&to, &from);
-			judge_growth(&stack->change, &from.growth, &to.growth, growing, shrinking);
+			ret_sides->reach = reach_of(&from.growth, &to.growth);
+			judge_growth(&stack->change, &ret_sides->reach, growing, shrinking);
 		}
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
@@ -498,7 +526,7 @@ static void add_total(struct diff *d, const struct sides *sum)
 {
 	struct diff_stack *total = &d->total;
 	struct claim growing = {}, shrinking = {};
-	double up = 0, down = 0, quantum = 0;
+	double quantum = 0;
 
 	total->values = d->values + d->n_stacks * d->n_profiles;
 	for (size_t i = 0; i < d->n_stacks; i++)
@@ -511,16 +539,7 @@ static void add_total(struct diff *d, const struct sides *sum)
 		judge(d, &total->change, sum, &growing, &shrinking);
 		quantum = sqrt(fmax(sum->from.variance_max, sum->to.variance_max));
 	} else {
-		for (size_t i = 0; i < d->n_stacks; i++) {
-			const struct change *change = &d->stacks[i].change;
-
-			up = hypot(up, change->high - change->bytes);
-			down = hypot(down, change->bytes - change->low);
-		}
-		judge_growth(&total->change, &(struct growth){0, 0, 0},
-			     &(struct growth){total->change.bytes, total->change.bytes - down,
-					      total->change.bytes + up},
-			     &growing, &shrinking);
+		judge_growth(&total->change, &sum->reach, &growing, &shrinking);
 	}
 	total->grows = growing.traffic > 0 && growing.p <= CHANCE_LEVEL;
 	total->shrinks = shrinking.traffic > 0 && shrinking.p <= CHANCE_LEVEL;
@@ -582,6 +601,7 @@ static int compare(struct diff *d, const struct match *match)
 		sides.to.squares = estimate__squares(&sides.to);
 		estimate__merge(&sum.from, &sides.from);
 		estimate__merge(&sum.to, &sides.to);
+		reach__merge(&sum.reach, &sides.reach);
 	}
 	err = decide(d, growing, shrinking);
 	if (err)

@@ -473,6 +473,46 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	profile__free(b);
 }
 
+/* A low end of 0 is a fact: perhaps the stack has not grown at all. If none of these stacks has
+ * grown, their sum has not grown either. So the distances to 0 are added as they are. */
+static void growth_that_may_be_none_adds_up(void **state)
+{
+	struct profile *a = new_profile(R), *b = new_profile(R);
+	const struct diff_stack *stack;
+	struct diff *diff;
+
+	(void)state;
+	a->mode = b->mode = MODE_WINDOWED;
+	set_growth(a, add_stack(a, "one", 0, 16, 10), 0, 0);
+	set_growth(a, add_stack(a, "two", 0, 16, 10), 40, 30);
+	set_growth(a, add_stack(a, "less", 0, 16, 10), 500, 500);
+	set_growth(b, add_stack(b, "one", 0, 16, 20), 1000, 1000);
+	set_growth(b, add_stack(b, "two", 0, 16, 20), 2000, 2000);
+	set_growth(b, add_stack(b, "less", 0, 16, 20), 50, 40);
+	end_profile(a);
+	end_profile(b);
+	diff = DIFF(a, b);
+	assert_int_equal(diff->measure, DIFF_GROWTH);
+	stack = find(diff, "one");
+	assert_close(stack->change.low, 0, 1e-9);
+	assert_close(stack->change.high, 2000, 1e-9);
+	stack = find(diff, "two");
+	assert_close(stack->change.low, -40 - 30, 1e-9);
+	assert_close(stack->change.high, 1960 + hypot(2000, 30), 1e-9);
+	stack = find(diff, "less");
+	assert_close(stack->change.low, -450 - hypot(40, 500), 1e-9);
+	assert_close(stack->change.high, -450 + 40 + 500, 1e-9);
+	/* if "one" and "two" did not grow in the second profile: -490, and chance */
+	assert_close(diff->total.change.bytes, 1000 + 1960 - 450, 1e-9);
+	assert_close(diff->total.change.low, -40 - 450 - sqrt(30 * 30 + 40 * 40 + 500 * 500), 1e-9);
+	assert_close(diff->total.change.high,
+		     2510 + 500 + sqrt(1000 * 1000 + 2000 * 2000 + 30 * 30 + 40 * 40), 1e-9);
+	assert_false(diff->total.grows);
+	diff__free(diff);
+	profile__free(a);
+	profile__free(b);
+}
+
 /* A stack that exists only between the first and the last profile does not widen the interval of
  * the total. */
 static void growth_in_between_is_no_doubt_at_the_ends(void **state)
@@ -752,6 +792,7 @@ int main(void)
 		cmocka_unit_test(little_is_enough),
 		cmocka_unit_test(what_does_not_say_how_it_was_sampled_is_never_sure),
 		cmocka_unit_test(growth_rates_are_compared_where_live_bytes_cannot_be),
+		cmocka_unit_test(growth_that_may_be_none_adds_up),
 		cmocka_unit_test(growth_in_between_is_no_doubt_at_the_ends),
 		cmocka_unit_test(many_make_a_trend),
 		cmocka_unit_test(what_does_not_grow_is_not_said_to),
