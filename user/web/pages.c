@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "encode/encode.h"
 #include "encode/json.h"
+#include "encode/table.h"
 #include "encode/text.h"
 #include "profile/estimate.h"
 #include "web/reply.h"
@@ -83,16 +84,15 @@ static void put_name(FILE *to, const struct process *p)
 	put_html(to, name ?: "?");
 }
 
-/* Writes "4.3 MiB", and its interval if it is an estimate. */
+/* Writes "4.3 MiB", and its interval if it is an estimate. A lower bound has no interval. */
 static void put_live(FILE *to, const struct process *p)
 {
-	const struct estimate live = p->live;
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
 	fprintf(to, "<td>%s%s</td>", profile__is_lower_bound(p->latest) ? "&ge; " : "",
-		format_bytes(live.bytes, value));
+		format_bytes(p->live.bytes, value));
 	if (!profile__is_exact(p->latest))
-		format_interval(estimate__interval(&live), range, sizeof(range));
+		format_live_interval(p->latest, &p->live, range);
 	fputs("<td>", to);
 	put_html(to, range);
 	fputs("</td>", to);
@@ -343,8 +343,7 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		const struct estimate live = p->live;
-		struct interval interval = estimate__interval(&live);
+		struct interval interval = profile__live_interval(p->latest, &p->live);
 		struct json target = json__open(&list, NULL, "{");
 
 		json__put_identity(&target, p->latest);
@@ -353,7 +352,7 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_bool(&target, "ended", p->ended);
 		json__put_bool(&target, "active", !p->ended && !p->inactive);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
-		json__put_signed(&target, "live_bytes", live.bytes);
+		json__put_signed(&target, "live_bytes", p->live.bytes);
 		json__put_signed(&target, "live_bytes_low", interval.low);
 		json__put_signed(&target, "live_bytes_high", interval.high);
 		json__put_real(&target, "growth_bytes_per_s", p->growth.bytes_per_s);

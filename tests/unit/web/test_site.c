@@ -342,6 +342,23 @@ static void an_estimate_has_its_interval(void **state)
 	free(text);
 }
 
+/* If samples were missed, any amount more may be live. */
+static void a_lower_bound_has_no_interval(void **state)
+{
+	struct profile *profile = new_profile(1024);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 100, 900, "malloc", "keep<T>", "main");
+	assert_int_equal(profile__add_lost(profile, "result_unknown", 5), 0);
+	come_with(profile, 7, "leaky", START_NS, 9);
+	text = ask_with("/", NULL, NULL, 200);
+	assert_has(text, "<td>&ge; ");
+	assert_null(strstr(text, " - "));
+	free(text);
+	assert_says("/targets", NULL, NULL, 200, "\"live_bytes_high\":null,");
+}
+
 /* The heap of a process limits the estimate of this process. It does not limit that of a group. */
 static void a_group_may_hold_more_than_one_heap(void **state)
 {
@@ -1101,6 +1118,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
 		cmocka_unit_test_setup_teardown(an_estimate_has_its_interval, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_may_hold_more_than_one_heap, begin, end),
+		cmocka_unit_test_setup_teardown(a_lower_bound_has_no_interval, begin, end),
 		cmocka_unit_test_setup_teardown(losses_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
