@@ -147,22 +147,22 @@ static void format_known(struct interval interval, char *cell)
 }
 
 /* Writes the interval of growth into the cell: MAY_BE_0 if growth may be 0; nothing if the interval
- * is not known, or if growth is exact. */
-static void format_growth_interval(const struct growth *growth, char *cell)
+ * is not known, or if growth is exact. bound: growth is only a bound, so it has no interval. */
+static void format_growth_interval(const struct growth *growth, bool bound, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)
 		return;
-	if (growth__is_significant(growth))
-		format_known((struct interval){growth->low, growth->high}, cell);
-	else
+	if (!growth__is_significant(growth))
 		strcpy(cell, MAY_BE_0);
+	else if (!bound)
+		format_known((struct interval){growth->low, growth->high}, cell);
 }
 
 static void fill_numbers(struct cells *cells, const struct profile *profile,
 			 const struct numbers *n)
 {
-	const char *least =
-		bound_sign(profile__is_lower_bound(profile), profile__is_upper_bound(profile));
+	bool lower = profile__is_lower_bound(profile), upper = profile__is_upper_bound(profile);
+	const char *least = bound_sign(lower, upper);
 	char buf[32];
 
 	snprintf(cells->at[LIVE], CELL_BYTES, "%s%s", least, format_bytes(n->live.bytes, buf));
@@ -172,8 +172,10 @@ static void fill_numbers(struct cells *cells, const struct profile *profile,
 			 format_bytes(n->growth.bytes_per_s, buf));
 	else
 		strcpy(cells->at[GROWTH], "?");
-	format_growth_interval(&n->growth, cells->at[GROWTH_INTERVAL]);
-	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", least, format_bytes(n->rate, buf));
+	format_growth_interval(&n->growth, lower || upper, cells->at[GROWTH_INTERVAL]);
+	/* frees that were missed do not concern what is allocated */
+	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", bound_sign(lower, false),
+		 format_bytes(n->rate, buf));
 	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
 	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
 }

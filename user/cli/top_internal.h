@@ -102,8 +102,8 @@ int top_row__compare(const void *a, const void *b, void *ctx);
 /* Is there live memory, or a rate above 0? */
 bool top_numbers__any(const struct numbers *numbers);
 
-/* Returns the 95 % interval of live memory; NaN: the figure is exact, or the interval is not
- * known. */
+/* Returns the 95 % interval of live memory; NaN: the figure is exact or only a bound, so it has
+ * no interval. */
 struct interval top_live_interval(const struct profile *profile, const struct estimate *live);
 
 void top_processes__free(struct process *processes, size_t n);

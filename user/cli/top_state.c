@@ -76,25 +76,26 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Returns the interval of a rate. For windows there is no interval, because it is not known here
- * how much windows differ from each other. */
+/* Returns the interval of a rate. A lower bound has none. For windows there is none either, because
+ * it is not known here how much windows differ from each other. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
 	struct interval ret;
 
-	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
+	if (profile__is_exact(profile) || profile__is_windowed(profile) ||
+	    profile__is_lower_bound(profile))
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* without a sample, the upper end is that of a count of 0 samples */
-		return (struct interval){0,
-					 -log(0.025) * (double)profile->interval_bytes / seconds};
+	if (!(bytes > 0))
+		return (struct interval){0, estimate__unseen(profile->interval_bytes) / seconds};
 	ret = estimate__interval(&estimate);
 	return (struct interval){ret.low / seconds, ret.high / seconds};
 }
 
 struct interval top_live_interval(const struct profile *profile, const struct estimate *live)
 {
-	if (profile__is_exact(profile) || profile->dropped)
+	if (profile__is_exact(profile) || profile__is_lower_bound(profile) ||
+	    profile__is_upper_bound(profile))
 		return (struct interval){NAN, NAN};
 	/* Nothing seems to live. In windows there may be samples all the same, and one of them may
 	 * stand for more than the interval. */

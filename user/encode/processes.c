@@ -238,6 +238,19 @@ static void fill_peak(struct row *row, const struct process *process)
 				CELL_SIZE);
 }
 
+/* Fills in the interval of the growth of the process's stacks. bound: the growth is only a bound,
+ * so it has no interval, but it may still be 0. */
+static void fill_growth_interval(struct row *row, const struct profile *profile, bool bound)
+{
+	const struct growth *growth = &profile->growth.attributed;
+
+	if (!bound)
+		format_interval((struct interval){fmax(growth->low, 0), fmax(growth->high, 0)},
+				row->cells[GROWTH_INTERVAL], CELL_SIZE);
+	else if (!growth__is_significant(growth))
+		strcpy(row->cells[GROWTH_INTERVAL], "may be 0");
+}
+
 static int fill_process(struct row *row, const struct run *run, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -256,9 +269,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	snprintf(row->cells[PID], CELL_SIZE, "%d", (int)profile->pid);
 	snprintf(row->cells[COMMAND], CELL_SIZE, "%s", comm);
 	if (is_by_blocks(profile))
-		format_interval((struct interval){fmax(profile->growth.attributed.low, 0),
-						  fmax(profile->growth.attributed.high, 0)},
-				row->cells[GROWTH_INTERVAL], CELL_SIZE);
+		fill_growth_interval(row, profile, one.lower || one.upper);
 	if (profile->ended) {
 		strcpy(row->cells[RSS], "ended");
 		strcpy(row->cells[CHANGE], "-");

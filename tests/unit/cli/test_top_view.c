@@ -242,6 +242,34 @@ static void test_interval_of_nothing(void **state)
 	top_view__free(view);
 }
 
+/* A figure that is only a bound has no interval. Growth that may be 0 still says so. */
+static void test_bounds(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
+
+	(void)state;
+	for (int missed = 0; missed < 2; missed++) {
+		struct profile *p = new_profile(64 << 10);
+		struct top_screen screen;
+		size_t sure = STACK(p, 1, 100, 50, "malloc", "sure", "main"),
+		       doubtful = STACK(p, 1, 100, 50, "malloc", "doubtful", "main");
+
+		p->growth.stacks_known = true;
+		p->sites[sure].growth = (struct growth){3000, 2000, 4000};
+		p->sites[doubtful].growth = (struct growth){3000, -1, 6001};
+		end_profile(p);
+		if (missed)
+			assert_int_equal(profile__add_lost(p, "result_unknown", 5), 0);
+		update_one(view, 10, p);
+		screen = drawn(view, 160, 30);
+		assert_true(line_of(&screen, missed ? ">= 2.9 KiB" : "2.0 - 3.9 KiB") >= 0);
+		assert_true((line_of(&screen, " - ") < 0) == missed);
+		assert_true(line_of(&screen, "may be 0") >= 0);
+		top_screen__clear(&screen);
+	}
+	top_view__free(view);
+}
+
 static void test_all_sizes(void **state)
 {
 	static const char *const keys[] = {"", "g", "a", "\r", "?", "?", "q"};
@@ -694,6 +722,7 @@ int main(void)
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_rate_interval),
 		cmocka_unit_test(test_interval_of_nothing),
+		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_all_sizes),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_scrolling),

@@ -372,6 +372,32 @@ static void sampled_runs_show_intervals(void **state)
 	assert_reports_failures(encode, NULL);
 }
 
+/* The growth of a process whose samples were dropped is only a lower bound. */
+static void growth_that_is_a_bound_has_no_interval(void **state)
+{
+	struct profile *profile = add(100, "grows", MIB);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 64, 4, "malloc", "f", "main");
+	profile->mode = MODE_WINDOWED;
+	profile->growth.stacks_known = true;
+	profile->growth.attributed = (struct growth){2 * MIB, MIB, 3 * MIB};
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  2.0 MiB  1.0 - 3.0 MiB  ");
+	free(text);
+	profile->dropped = 1;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  >= 2.0 MiB  ");
+	assert_null(strstr(text, "1.0 - 3.0"));
+	free(text);
+	profile->growth.attributed.low = -1;
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  >= 2.0 MiB       may be 0  ");
+	free(text);
+}
+
 /* Each process has its own sampling interval, so the unseen memory of each has its own limit. Of a
  * process that windows saw nothing of, any amount may be live. */
 static void what_was_not_seen_depends_on_the_process(void **state)
@@ -681,6 +707,7 @@ int main(void)
 		cmocka_unit_test_teardown(top_sites_are_own_code_or_the_runtimes, clear),
 		cmocka_unit_test_teardown(cost_is_what_is_felt, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
+		cmocka_unit_test_teardown(growth_that_is_a_bound_has_no_interval, clear),
 		cmocka_unit_test_teardown(what_was_not_seen_depends_on_the_process, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),
 		cmocka_unit_test_teardown(order_is_by_what_was_asked, clear),
