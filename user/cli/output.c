@@ -200,6 +200,26 @@ int write_file(const char *path, const struct format *format, const struct profi
 				   &(struct formatted){format, &view.profile});
 }
 
+int write_capture(const char *path, const struct format *format, const struct profile *profile,
+		  const struct view_options *options, bool *ret_written)
+{
+	struct view_options view = *options;
+	const char *refusal = format->views ? view_options__relax(&view, profile) : NULL;
+	int status;
+
+	if (view.weight != options->weight)
+		complain("%s: its stacks are weighed by live bytes, not by %s: %s", path,
+			 profile_weight__name(options->weight), refusal);
+	if (view.root != options->root)
+		complain("%s: its stacks are not grouped by %s: %s", path,
+			 profile_root__name(options->root),
+			 view_options__refusal(&(struct view_options){.root = options->root},
+					       profile));
+	status = write_file(path, format, profile, &view, path);
+	*ret_written = !status;
+	return refusal ? EXIT_FAILED : status;
+}
+
 int take_view_option(struct view_options *view, const char *command, const char *option,
 		     const char *value)
 {

@@ -69,6 +69,13 @@ int write_stream(FILE *stream, const char *name, int (*encode)(const void *what,
 int write_file(const char *path, const struct format *format, const struct profile *profile,
 	       const struct view_options *view, const char *name);
 
+/* Like write_file(), for a profile of a run that has just ended and cannot be repeated. If the
+ * profile lacks the figures of the view, writes the stacks by live bytes, or without their roots,
+ * and complains. *ret_written: is the file there? 0, or EXIT_FAILED after a complaint, also if the
+ * file is not as it was asked for. */
+int write_capture(const char *path, const struct format *format, const struct profile *profile,
+		  const struct view_options *view, bool *ret_written);
+
 /* Stores the value of --weight or --by; option is the long name. 0, or EXIT_USAGE after a
  * complaint. */
 int take_view_option(struct view_options *view, const char *command, const char *option,

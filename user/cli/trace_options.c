@@ -745,15 +745,16 @@ int trace_config__write_files(struct trace_config *c, const struct profile *p,
 		return no_memory();
 	for (size_t i = 0; i < N_FORMATS; i++) {
 		_cleanup_free_ char *path = NULL;
+		bool is_written = false;
 
 		if (!c->format[i] || trace_config__is_aside(c, p))
 			continue;
 		path = output_path(c, p->pid, nth, number, trace_what(p), formats[i].extension);
 		if (!path)
 			status = no_memory();
-		else if (write_file(path, &formats[i], p, view, path))
+		else if (write_capture(path, &formats[i], p, view, &is_written))
 			status = EXIT_FAILED;
-		else if (written(ctx, p, path))
+		if (is_written && written(ctx, p, path))
 			status = no_memory();
 	}
 	return status;

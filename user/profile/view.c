@@ -74,6 +74,9 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		       "some seconds or more do";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";
+	if (options->weight == WEIGHT_PEAK && !profile->peak.known && profile__is_windowed(profile))
+		return "it was traced in windows, and only continuous tracing (--max-overhead off) "
+		       "tells how much was live at the peak";
 	if (options->weight == WEIGHT_PEAK && !profile->peak.known)
 		return filtered ? "--thread and --age select live memory only: the peak is not "
 				  "known for the selection"
@@ -85,6 +88,24 @@ const char *view_options__refusal(const struct view_options *options, const stru
 	if (options->root == ROOT_PROCESS && !profile->pid && !*profile->comm)
 		return "it does not say of which process it is";
 	return NULL;
+}
+
+const char *view_options__relax(struct view_options *options, const struct profile *profile)
+{
+	const char *refusal = view_options__refusal(options, profile);
+	struct view_options less = *options;
+
+	if (!refusal)
+		return NULL;
+	less.weight = WEIGHT_LIVE;
+	if (view_options__refusal(&less, profile)) {
+		less = *options;
+		less.root = ROOT_NONE;
+		if (view_options__refusal(&less, profile))
+			less.weight = WEIGHT_LIVE;
+	}
+	*options = less;
+	return refusal;
 }
 
 /* --- weights --- */

@@ -209,6 +209,30 @@ static void pools_are_folded(void **state)
 	}
 }
 
+/* The rest of the options stays. */
+static void what_is_refused_is_dropped(void **state)
+{
+	struct view_options relaxed = {.weight = WEIGHT_GROWTH, .root = ROOT_PROCESS};
+	struct profile *p = program(), *nothing = profile__new();
+
+	(void)state;
+	p->pid = 5;
+	assert_non_null(strstr(view_options__relax(&relaxed, p), "no growth"));
+	assert_true(relaxed.weight == WEIGHT_LIVE && relaxed.root == ROOT_PROCESS);
+	assert_null(view_options__relax(&relaxed, p));
+	relaxed = (struct view_options){.root = ROOT_THREAD};
+	assert_string_equal(view_options__relax(&relaxed, nothing), "it says nothing of threads");
+	assert_false(view_options__any(&relaxed));
+	relaxed = (struct view_options){.weight = WEIGHT_PEAK, .root = ROOT_PROCESS};
+	assert_non_null(strstr(view_options__relax(&relaxed, nothing), "at the peak"));
+	assert_false(view_options__any(&relaxed));
+	relaxed = (struct view_options){.weight = WEIGHT_ALLOCATED, .root = ROOT_PROCESS};
+	assert_non_null(strstr(view_options__relax(&relaxed, nothing), "of which process"));
+	assert_true(relaxed.weight == WEIGHT_ALLOCATED && relaxed.root == ROOT_NONE);
+	profile__free(p);
+	profile__free(nothing);
+}
+
 static void what_is_not_known_is_refused(void **state)
 {
 	const struct view_options freed_by_thread = {WEIGHT_FREED, ROOT_THREAD, NULL},
@@ -274,6 +298,7 @@ int main(void)
 		cmocka_unit_test(roots_tell_whose_it_is),
 		cmocka_unit_test(what_is_nobodys_is_told),
 		cmocka_unit_test(pools_are_folded),
+		cmocka_unit_test(what_is_refused_is_dropped),
 		cmocka_unit_test(what_is_not_known_is_refused),
 		cmocka_unit_test(what_would_be_too_long_is_refused),
 	};
