@@ -82,8 +82,9 @@ static void no_capture_is_lost(void **state)
 	assert_int_equal(write_as("collapsed", profile, &peak, text, sizeof(text)), EXIT_FAILED);
 	assert_string_equal(text, "main;keep 300\n");
 	assert_int_equal(n_told, 1);
-	assert_has(heard, ".4711.collapsed: its stacks are weighed by live bytes, not by peak: it was "
-			  "traced in windows, and only continuous tracing (--max-overhead off) ");
+	assert_has(heard,
+		   ".4711.collapsed: its stacks are weighed by live bytes, not by peak: it was "
+		   "traced in windows, and only continuous tracing (--max-overhead off) ");
 	assert_int_equal(write_as("svg", profile, &peak, text, sizeof(text)), EXIT_FAILED);
 	assert_has(text, "live heap, from windows");
 	assert_int_equal(n_told, 1);

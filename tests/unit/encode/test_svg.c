@@ -490,6 +490,7 @@ static void a_diff_tells_who_grew(void **state)
 		"\u25a0 grown by more than sampling error\u25a0 shrunk by more than sampling error"
 		"\u25a0 within sampling error\n");
 	assert_null(strstr(text, "significant"));
+	assert_null(strstr(text, "were missed"));
 	assert_says(text, "\nbase: live heap: 7.1 MiB");
 	assert_says(text, "\nbase: lost: live_full 2\n");
 	assert_says(text, "\n    grower 3278400 51225 655680 ");
@@ -502,6 +503,15 @@ static void a_diff_tells_who_grew(void **state)
 	assert_true(is_blue(fill));
 	free(svg);
 	free(text);
+	/* What was missed is no sampling error. */
+	base->dropped = 2;
+	svg = flame_graph(profile, base);
+	text = contents(svg);
+	assert_says(text, "\nsamples or calls were missed: what is missing looks like memory that "
+			  "shrank or never grew\nnew: ");
+	free(svg);
+	free(text);
+	base->dropped = 0;
 
 	/* Profile and base change places. Then a profile is compared with itself. */
 	svg = flame_graph(base, profile);
