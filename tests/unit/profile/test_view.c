@@ -221,7 +221,7 @@ static void what_is_refused_is_dropped(void **state)
 	assert_true(relaxed.weight == WEIGHT_LIVE && relaxed.root == ROOT_PROCESS);
 	assert_null(view_options__relax(&relaxed, p));
 	relaxed = (struct view_options){.root = ROOT_THREAD};
-	assert_string_equal(view_options__relax(&relaxed, nothing), "it says nothing of threads");
+	assert_string_equal(view_options__relax(&relaxed, nothing), "it does not record threads");
 	assert_false(view_options__any(&relaxed));
 	relaxed = (struct view_options){.weight = WEIGHT_PEAK, .root = ROOT_PROCESS};
 	assert_non_null(strstr(view_options__relax(&relaxed, nothing), "at the peak"));
