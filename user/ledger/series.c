@@ -119,8 +119,6 @@ double series__allocated(const struct series *s, const struct abi_site_key *site
 	uint64_t t0 = start_ns;
 	double y0 = 0;
 
-	if (time_ns <= start_ns)
-		return 0;
 	if (time_ns >= end_ns)
 		return total;
 	for (size_t i = 0; i < s->n; i++) {
@@ -128,6 +126,12 @@ double series__allocated(const struct series *s, const struct abi_site_key *site
 		uint64_t t1 = s->snapshots[i].time_ns;
 		double y1 = found ? found->alloc_bytes : 0;
 
+		if (t1 <= start_ns) { /* from before an exec */
+			y0 = y1;
+			continue;
+		}
+		if (time_ns <= start_ns)
+			return y0;
 		if (t1 >= time_ns)
 			return between(time_ns, t0, y0, t1, y1);
 		if (t1 > t0) {
@@ -135,7 +139,7 @@ double series__allocated(const struct series *s, const struct abi_site_key *site
 			y0 = y1;
 		}
 	}
-	return between(time_ns, t0, y0, end_ns, total);
+	return time_ns <= start_ns ? y0 : between(time_ns, t0, y0, end_ns, total);
 }
 
 /* --- sizes --- */

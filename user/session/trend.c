@@ -16,6 +16,8 @@
  * allocated bytes are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
+#define LEAST_SINCE_EXEC_NS 5000000000ULL /* growth since an exec is estimated from then on */
+
 uint64_t trend__begin_ns(const struct build *b)
 {
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
@@ -171,7 +173,8 @@ static double allocated_by(const struct build *b, const struct process_sites *si
 			   uint64_t time_ns)
 {
 	return series__allocated(b->series ? b->series : &no_series, &sites->keys[site], time_ns,
-				 b->begin_ns, b->end_ns, (double)sites->sites[site].alloc_bytes);
+				 trend__begin_ns(b), b->end_ns,
+				 (double)sites->sites[site].alloc_bytes);
 }
 
 /* For several ages, adds two shares to each site. Of the memory that the site allocated at least
@@ -268,6 +271,26 @@ static void allow_for_excess(struct profile *p, const struct process_sites *site
 	}
 }
 
+/* Adds the rows that the series gives. Returns whether the blocks' births must give them instead:
+ * there is no series, or its snapshots are too far apart for the time since an exec. Then all rows
+ * are empty. */
+static bool add_rows(const struct build *b, const struct profile *p,
+		     const struct process_sites *sites, struct rows *rows)
+{
+	uint64_t begin_ns = trend__begin_ns(b);
+	bool since_exec = begin_ns > b->begin_ns;
+
+	if (b->series)
+		rows_of_series(b, p, sites, rows);
+	if (b->series && (!since_exec || rows->n_segments >= GROWTH_MIN_SEGMENTS ||
+			  b->end_ns < begin_ns + LEAST_SINCE_EXEC_NS))
+		return false;
+	memset(rows->at, 0, (sites->n + 1) * sizeof(*rows->at));
+	rows->n_segments = 0;
+	rows->bytes = rows->footprint = 0;
+	return b->end_ns > begin_ns;
+}
+
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	_cleanup_free_ struct growth_segment(*at)[SERIES_SEGMENTS] = NULL;
@@ -282,9 +305,7 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++)
 		header[i] = allocators_own__header(b, p, &sites->keys[i].stack);
-	if (b->series)
-		rows_of_series(b, p, sites, &rows);
-	else if (b->end_ns > trend__begin_ns(b))
+	if (add_rows(b, p, sites, &rows))
 		rows_of_births(b, sites, &rows);
 	p->growth.stacks_known = rows.n_segments >= GROWTH_MIN_SEGMENTS;
 	if (!p->growth.stacks_known)

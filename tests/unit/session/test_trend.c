@@ -118,8 +118,10 @@ static void allocate(struct abi_site of[2], uint64_t i)
 }
 
 /* Adds to the profile how the two sites grew in a run that is traced continuously, at interval 1.
- * Each second has one block in the table of live blocks, which stands for all of that second. */
-static void grow_across_exec(struct profile *profile, bool with_series)
+ * Each second has one block in the table of live blocks, which stands for all of that second.
+ * series_s: the series has a snapshot each so many seconds; 0: there is no series. life_s: how long
+ * the new program's blocks live, in seconds. */
+static void grow_across_exec(struct profile *profile, uint64_t series_s, uint64_t life_s)
 {
 	struct abi_site_key keys[] = {{.stack = {.lo = 1, .hi = 2}, .process = PROCESS},
 				      {.stack = {.lo = 3, .hi = 4}, .process = PROCESS}};
@@ -134,7 +136,7 @@ static void grow_across_exec(struct profile *profile, bool with_series)
 	struct series series = {};
 	const struct build build = {.target = &target,
 				    .drain = &drain,
-				    .series = with_series ? &series : NULL,
+				    .series = series_s ? &series : NULL,
 				    .present_interval = 1,
 				    .begin_ns = S,
 				    .end_ns = (1 + RUN_S) * S};
@@ -145,8 +147,10 @@ static void grow_across_exec(struct profile *profile, bool with_series)
 				 0);
 	for (uint64_t i = 1; i <= RUN_S; i++) {
 		allocate(sites, i);
-		if (series__is_due(&series, (1 + i) * S))
+		if (series_s && i % series_s == 0)
 			assert_int_equal(series__add(&series, (1 + i) * S, &table), 0);
+		if (i > EXEC_S && i + life_s <= RUN_S)
+			continue;
 		live_keys[drain.live.n] = (struct abi_live_key){.process = PROCESS, .addr = i};
 		live[drain.live.n++] = (struct abi_live){.stack = keys[i > EXEC_S].stack,
 							 .size = (i > EXEC_S ? NEW_RATE : OLD_RATE),
@@ -162,12 +166,12 @@ static void grow_across_exec(struct profile *profile, bool with_series)
 static void growth_begins_at_the_exec(void **state)
 {
 	(void)state;
-	for (int with_series = 0; with_series < 2; with_series++) {
+	for (uint64_t series_s = 0; series_s <= 16; series_s = 2 * series_s ?: 2) {
 		struct profile *profile = profile__new();
 		const struct growth *growth;
 
 		assert_non_null(profile);
-		grow_across_exec(profile, with_series);
+		grow_across_exec(profile, series_s, RUN_S); /* 16: one snapshot since the exec */
 		assert_true(profile->growth.stacks_known);
 		growth = &profile->sites[0].growth;
 		assert_true(growth->bytes_per_s == 0);
@@ -181,6 +185,26 @@ static void growth_begins_at_the_exec(void **state)
 			assert_true(profile->sites[1].survival[i] > 0.9);
 		profile__free(profile);
 	}
+}
+
+/* The new program frees each block after three seconds. What it allocated since the exec counts as
+ * allocated since then, not as spread over the whole run. */
+static void survival_begins_at_the_exec(void **state)
+{
+	enum { LIFE_S = 3, SINCE_S = RUN_S - EXEC_S };
+	struct profile *profile = profile__new();
+
+	(void)state;
+	assert_non_null(profile);
+	grow_across_exec(profile, 0, LIFE_S);
+	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
+		double age = profile->survival_age_s[i];
+		/* whole seconds have one block each, in the middle */
+		double held = age < LIFE_S ? floor(LIFE_S - age + 0.5) : 0;
+
+		assert_true(fabs(profile->sites[1].survival[i] - held / (SINCE_S - age)) < 0.02);
+	}
+	profile__free(profile);
 }
 
 /* The distance from a stack's growth to the upper end of its 95 % interval. The stack was sampled
@@ -416,6 +440,7 @@ int main(void)
 		cmocka_unit_test(vectors_that_grow_with_the_process),
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
 		cmocka_unit_test(growth_begins_at_the_exec),
+		cmocka_unit_test(survival_begins_at_the_exec),
 		cmocka_unit_test(growth_is_as_sure_as_the_coarsest_interval),
 		cmocka_unit_test(what_an_ended_process_did_last_is_not_known),
 		cmocka_unit_test(interruptions_do_not_add_up),
