@@ -29,12 +29,14 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 		return;
 	objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
 	bytes = site->alloc_bytes - site->freed_bytes;
+	barrier(); /* reads peak_n again: if the sums have another CPU's change, so has peak_n */
 	if (site->peak_n < peak->base) {
 		site->gone_objects_q16 = objects_q16;
 		site->gone_bytes = bytes;
 	}
 	site->peak_objects_q16 = objects_q16 - site->gone_objects_q16;
 	site->peak_bytes = bytes - site->gone_bytes;
+	barrier(); /* a CPU that sees the new peak_n sees what is gone, too */
 	site->peak_n = n;
 }
 

@@ -131,8 +131,8 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 		life.low_bytes = fmin(life.low_bytes, then ? then->bytes : 0);
 		life.low_objects = fmin(life.low_objects, then ? then->objects : 0);
 	}
-	life.low_bytes = fmax(life.low_bytes - (double)gone_bytes, 0);
-	life.low_objects = fmax(life.low_objects - (double)gone_objects_q16 / 65536, 0);
+	life.low_bytes = fmax(life.low_bytes - (double)(int64_t)gone_bytes, 0);
+	life.low_objects = fmax(life.low_objects - (double)(int64_t)gone_objects_q16 / 65536, 0);
 	for (int i = 0; i < ABI_AGES; i++)
 		life.ended[i] = (double)site->ended_objects_q16[i] / 65536;
 	return life;
