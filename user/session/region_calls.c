@@ -125,10 +125,16 @@ void region_calls__restore(struct session *s)
 		rc = capture__attach_region_syscalls(s->capture, NULL);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+		const char *name;
 
 		if (t->ended || t->regions_stopped_ns)
 			continue;
-		if (s->region_place == REGIONS_LIBC)
+		/* Code that cannot be read counts as patched here: a probe would overwrite a
+		 * patch. */
+		if (s->region_place == REGIONS_LIBC && t->code_changed &&
+		    region_source__patched_in(t->regions, t->info.pid, &t->maps, &name))
+			rc = -EAGAIN;
+		else if (s->region_place == REGIONS_LIBC)
 			rc = capture__attach_regions(s->capture, t->regions, t->info.pid, NULL);
 		if (s->started)
 			forget_unmapped(t);
