@@ -66,15 +66,18 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
-/* Has the process executed a program that does not fit --exe, after its path was read and before
- * the kernel side knew the process? The kernel side takes no notice of an exec of a process that it
- * does not know. */
-static bool left_selection(const struct session_selection *selection, pid_t pid)
+/* Has the process executed a program that does not fit, after its facts were read and before the
+ * kernel side knew the process? The kernel side takes no notice of an exec of a process that it
+ * does not know. judged: the kernel side has judged the name and the user of the present program.
+ * (Programs often change their name a moment later.) */
+static bool left_selection(const struct session_selection *selection, pid_t pid, bool judged)
 {
 	struct process_info now;
 
-	return selection->exe && !selection->follow && !process__read(pid, &now) && now.exe[0] &&
-	       !exe_matches(selection->exe, now.exe);
+	if (selection->follow || process__read(pid, &now) || !now.exe[0])
+		return false;
+	return judged ? selection->exe && !exe_matches(selection->exe, now.exe)
+		      : !fits(selection, &now);
 }
 
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
@@ -93,7 +96,7 @@ static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t c
 		return;
 	if (t && !t->exit_ns)
 		t->exit_ns = judged_ns;
-	if (left_selection(s->selection, pid)) {
+	if (left_selection(s->selection, pid, judged_ns)) {
 		capture__release_process(s->capture, pid);
 		capture__drop_process(s->capture, event.process);
 		s->records_left = true;
