@@ -22,6 +22,8 @@ struct held {
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
 	struct growth growth;
+	/* the distance from growth to its low end: what comes from chance, and from facts */
+	double chance, facts;
 	bool any_growth;
 };
 
@@ -264,17 +266,13 @@ static void judge(const struct diff *d, struct change *change, const struct side
 	shrinking->least = pow(1 - share, a + b) / 2;
 }
 
-static struct reach reach_of(const struct growth *from, const struct growth *to)
+static struct reach reach_of(const struct held *from, const struct held *to)
 {
-	double from_low = from->bytes_per_s - from->low, to_low = to->bytes_per_s - to->low;
-	/* A low end of exactly 0 does not come from chance. */
-	bool from_fact = from->low == 0, to_fact = to->low == 0;
-
 	return (struct reach){
-		.chance_down = hypot(to_fact ? 0 : to_low, from->high - from->bytes_per_s),
-		.chance_up = hypot(to->high - to->bytes_per_s, from_fact ? 0 : from_low),
-		.facts_down = to_fact ? to_low : 0,
-		.facts_up = from_fact ? from_low : 0,
+		.chance_down = hypot(to->chance, from->growth.high - from->growth.bytes_per_s),
+		.chance_up = hypot(to->growth.high - to->growth.bytes_per_s, from->chance),
+		.facts_down = to->facts,
+		.facts_up = from->facts,
 	};
 }
 
@@ -423,6 +421,12 @@ static void add_site(struct held *held, const struct profile *profile,
 	held->freed_objects += site->freed_objects;
 	held->freed_bytes += site->freed_bytes;
 	if (profile->growth.stacks_known) {
+		double down = site->growth.bytes_per_s - site->growth.low;
+
+		if (site->growth.low == 0) /* this does not come from chance */
+			held->facts += down;
+		else
+			held->chance = hypot(held->chance, down);
 		if (held->any_growth)
 			growth__merge(&held->growth, &site->growth);
 		else
@@ -439,6 +443,7 @@ static void fill_in_growth(struct held *held, const struct held *other)
 		return;
 	held->growth = (struct growth){0, other->growth.low - other->growth.bytes_per_s,
 				       other->growth.high - other->growth.bytes_per_s};
+	held->chance = other->growth.bytes_per_s - other->growth.low;
 }
 
 static void add_trend(const struct diff *d, struct diff_stack *stack, double quantum)
@@ -509,7 +514,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		if (from.any_growth || to.any_growth) {
 			fill_in_growth(&from, &to);
 			fill_in_growth(&to, &from);
-			ret_sides->reach = reach_of(&from.growth, &to.growth);
+			ret_sides->reach = reach_of(&from, &to);
 			judge_growth(&stack->change, &ret_sides->reach, growing, shrinking);
 		}
 	} else {

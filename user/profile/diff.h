@@ -91,8 +91,8 @@ enum diff_measure {
 	X(OTHER_RUNS, "they are of different runs: each has only what was allocated during its "   \
 		      "own, so a leak that goes on at the same rate is no difference")             \
 	X(OTHER_LENGTH, "their runs differ in length: the longer one had more time to allocate")   \
-	X(INCOMPLETE, "samples or calls were missed: what is missing looks like memory that "      \
-		      "shrank or never grew")                                                      \
+	X(INCOMPLETE, "samples or calls were missed: memory that the earlier profile lacks looks " \
+		      "like growth, and memory that the later one lacks like shrinking")           \
 	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
 		    "shrank or never grew")                                                        \
 	X(BACKWARDS,                                                                               \

@@ -507,8 +507,9 @@ static void a_diff_tells_who_grew(void **state)
 	base->dropped = 2;
 	svg = flame_graph(profile, base);
 	text = contents(svg);
-	assert_says(text, "\nsamples or calls were missed: what is missing looks like memory that "
-			  "shrank or never grew\nnew: ");
+	assert_says(text, "\nsamples or calls were missed: memory that the earlier profile lacks "
+			  "looks like growth, and memory that the later one lacks like "
+			  "shrinking\nnew: ");
 	free(svg);
 	free(text);
 	base->dropped = 0;

@@ -513,6 +513,32 @@ static void growth_that_may_be_none_adds_up(void **state)
 	profile__free(b);
 }
 
+/* A stack may have several places in a program. Facts and chance stay apart there, too. */
+static void places_of_one_stack_add_up(void **state)
+{
+	struct profile *a = new_profile(R), *b = new_profile(R);
+	struct diff *diff;
+
+	(void)state;
+	a->mode = b->mode = MODE_WINDOWED;
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "one" : "two";
+
+		set_growth(a, add_stack(a, name, 0, 16, 10), 0, 0);
+		set_growth(b, add_stack(b, name, 0, 16, 10), 5, 5); /* down to 0: a fact */
+		set_growth(b, add_stack(b, name, 8, 16, 10), 4, 3);
+	}
+	end_profile(a);
+	end_profile(b);
+	diff = DIFF(a, b);
+	assert_int_equal(diff->n_stacks, 2);
+	assert_close(find(diff, "one")->change.low, 9 - 5 - 3, 1e-9);
+	assert_close(diff->total.change.low, 18 - 10 - sqrt(3 * 3 + 3 * 3), 1e-9);
+	diff__free(diff);
+	profile__free(a);
+	profile__free(b);
+}
+
 /* A stack that exists only between the first and the last profile does not widen the interval of
  * the total. */
 static void growth_in_between_is_no_doubt_at_the_ends(void **state)
@@ -793,6 +819,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_say_how_it_was_sampled_is_never_sure),
 		cmocka_unit_test(growth_rates_are_compared_where_live_bytes_cannot_be),
 		cmocka_unit_test(growth_that_may_be_none_adds_up),
+		cmocka_unit_test(places_of_one_stack_add_up),
 		cmocka_unit_test(growth_in_between_is_no_doubt_at_the_ends),
 		cmocka_unit_test(many_make_a_trend),
 		cmocka_unit_test(what_does_not_grow_is_not_said_to),
