@@ -66,7 +66,8 @@ struct victims_run {
 
 static int tell_victim_file(void *ctx, const struct profile *p, const char *path)
 {
-	(void)ctx, (void)p;
+	(void)p;
+	++*(unsigned *)ctx;
 	complain("its profile: %s", path);
 	return 0;
 }
@@ -76,13 +77,17 @@ static int write_victim(void *ctx, const struct profile *p)
 	struct victims_run *run = ctx;
 	struct record_config *c = run->config;
 	_cleanup_free_ char *comm = text_printable(p->comm);
+	unsigned n_written = 0, n_wanted = 0;
 
 	if (trace_config__is_aside(&c->trace, p))
 		return 0;
+	for (size_t i = 0; i < N_FORMATS; i++)
+		n_wanted += c->trace.format[i];
 	c->n_victims++;
 	complain("pid %d (%s) was killed: out of memory", (int)p->pid, comm ? comm : "?");
-	if (trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, c)) {
-		c->victim_failed = true;
+	/* it also fails if a file was written with another weight than the one asked for */
+	if (trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, &n_written)) {
+		c->victim_failed |= n_written < n_wanted;
 		run->status = EXIT_FAILED;
 	}
 	return 0;

@@ -94,15 +94,11 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 struct interval top_live_interval(const struct profile *profile, const struct estimate *live)
 {
-	if (profile__is_exact(profile) || profile__is_lower_bound(profile) ||
-	    profile__is_upper_bound(profile))
+	struct interval ret = profile__live_interval(profile, live);
+
+	if (profile__is_exact(profile) || !isfinite(ret.low) || !isfinite(ret.high))
 		return (struct interval){NAN, NAN};
-	/* Nothing seems to live. In windows there may be samples all the same, and one of them may
-	 * stand for more than the interval. */
-	if (!(live->bytes > 0))
-		return (struct interval){0, -log(0.025) * fmax((double)profile->interval_bytes,
-							       sqrt(live->variance_max))};
-	return estimate__interval(live);
+	return ret;
 }
 
 /* Returns the growth to show as long as the profile has no growth of its own, perhaps until the end

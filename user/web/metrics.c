@@ -31,6 +31,8 @@ struct group {
 	size_t n, windowed, inactive;
 	double windows; /* number of windows of its processes so far */
 	struct estimate live;
+	double unseen;	      /* the largest high end of a process that seems to hold nothing */
+	bool no_low, no_high; /* this end of the interval is not known for one of the processes */
 	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
 	struct pool_sum pools[MOST_POOLS + 1]; /* the last pool has the sum of all others */
@@ -89,6 +91,7 @@ static int add_pools(struct group *g, const struct process *p)
 static int add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
+	struct interval live = profile__live_interval(profile, &p->live);
 
 	if (p->inactive) { /* the figures are outdated, so they are left out */
 		g->inactive++;
@@ -98,6 +101,10 @@ static int add(struct group *g, const struct process *p)
 	g->windowed += profile__is_windowed(profile);
 	g->windows += (double)profile->windows.n;
 	estimate__merge_process(&g->live, &p->live);
+	g->no_low |= isnan(live.low);
+	g->no_high |= isnan(live.high);
+	if (!(p->live.bytes > 0))
+		g->unseen = fmax(g->unseen, live.high);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
 		g->freed_bytes += profile->sites[i].freed_bytes;
@@ -200,12 +207,14 @@ static double of_live(const struct group *g)
 
 static double of_live_low(const struct group *g)
 {
-	return g->n ? estimate__interval(&g->live).low : NAN;
+	return g->n && !g->no_low ? estimate__interval(&g->live).low : NAN;
 }
 
 static double of_live_high(const struct group *g)
 {
-	return g->n ? estimate__interval(&g->live).high : NAN;
+	if (!g->n || g->no_high)
+		return NAN;
+	return g->live.bytes > 0 ? estimate__interval(&g->live).high : g->unseen;
 }
 
 static double of_growth(const struct group *g)
