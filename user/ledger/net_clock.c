@@ -15,17 +15,19 @@
 #define LEAST_MAX   0.5
 #define GRID	    400
 #define REACH	    3	 /* F is considered up to this many standard errors from its mean */
-#define MUCH	    10	 /* net time of more than this many times the cost is plenty */
+#define MUCH	    10	 /* if net time is more than this many times the cost, F has its prior */
 #define IN_GAPS	    0.2	 /* largest share of cost in the CPU time of a gap */
 #define IN_WINDOWS  0.02 /* a window is used if the cost is more than this share of its CPU time */
 #define BESIDE	    4	 /* gaps that are up to this many windows away are used */
 #define LEAST_N	    4	 /* least number of windows for a spread */
 #define DOUBT	    3	 /* estimates that differ by more standard errors are not combined */
+#define DOUBT_WAITS 1.5	 /* the same for bytes and the limits by waits, which may be wrong */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
-#define LEAST_WAITS 20 /* in windows: with fewer, nothing is known from waits */
-#define LONGEST	    1  /* s; a longer window is a stretch, whose moment was not chosen at random */
-#define LEARN_EVERY 64 /* F is estimated again when there are 1/64 more points */
+#define LEAST_WAITS 20	/* in windows: with fewer, nothing is known from waits */
+#define CONFIRMS    0.7 /* waits are used if the lower limit is this much of the upper one */
+#define LONGEST	    1	/* s; a longer window is a stretch, whose moment was not chosen at random */
+#define LEARN_EVERY 64	/* F is estimated again when there are 1/64 more points */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {
@@ -67,8 +69,8 @@ static int reserve(struct net_clock *c)
 	return VECTOR_RESERVE(c->at, c->room, c->n + 1);
 }
 
-/* Returns the net time from one point to a later one. The cost is known to a tenth or so. Even if
- * the cost seems to be all of the CPU time, a little of that time is the process's own. */
+/* Returns the net time from one point to a later one. The cost has an error of about a tenth. Even
+ * if the cost seems to be all of the CPU time, a little of that time is the process's own. */
 static double net_between(const struct net_clock *c, const struct net_clock_point *from,
 			  const struct net_clock_point *to)
 {
@@ -100,7 +102,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 		return 0;
 	point.cpu_s = fmax((cpu_ns - c->cpu_ns) * NS, last ? last->cpu_s : 0);
 	point.cost_s = fmax((cost_ns - c->cost_ns) * NS, last ? last->cost_s : 0);
-	/* the last point may go, because the clock is linear between its neighbours */
+	/* the last point can be removed, because the clock is linear between its neighbours */
 	if (c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep) {
 		c->n--;
 		c->n_free--;
@@ -108,7 +110,13 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	rc = reserve(c);
 	if (rc)
 		return rc;
-	point.net_s = c->n ? c->at[c->n - 1].net_s + net_between(c, &c->at[c->n - 1], &point) : 0;
+	if (c->n) {
+		const struct net_clock_point *from = &c->at[c->n - 1];
+		double net = net_between(c, from, &point);
+
+		point.net_s = from->net_s + net;
+		point.busy_s = from->busy_s + net * net / ((double)(wall_ns - from->wall_ns) * NS);
+	}
 	c->at[c->n++] = point;
 	c->n_free += !point.keep;
 	return 0;
@@ -455,18 +463,6 @@ struct leg {
 	bool window, gap;
 };
 
-static void add_to_leg(const struct net_clock *c, struct leg *leg,
-		       const struct net_clock_point *from, const struct net_clock_point *to)
-{
-	double net = net_between(c, from, to), wall = (double)(to->wall_ns - from->wall_ns) * NS;
-
-	leg->cpu_s += to->cpu_s - from->cpu_s;
-	leg->cost_s += to->cost_s - from->cost_s;
-	leg->net_s += net;
-	leg->wall_s += wall;
-	leg->busy_s += net / wall * net;
-}
-
 /* Sets *ret to all windows and gaps. The caller frees it. Returns their number, or 0 if there is no
  * memory. */
 static size_t list_legs(const struct net_clock *c, struct leg **ret)
@@ -479,12 +475,17 @@ static size_t list_legs(const struct net_clock *c, struct leg **ret)
 		const struct net_clock_point *p = &c->at[i];
 		struct leg *leg = &legs[n];
 
-		if (from)
-			add_to_leg(c, leg, p - 1, p);
 		if (!p->keep)
 			continue;
 		if (from) {
-			leg->waits = p->waits >= from->waits ? p->waits - from->waits : NAN;
+			*leg = (struct leg){
+				.cpu_s = p->cpu_s - from->cpu_s,
+				.cost_s = p->cost_s - from->cost_s,
+				.net_s = net_between(c, from, p),
+				.wall_s = (double)(p->wall_ns - from->wall_ns) * NS,
+				.busy_s = p->busy_s - from->busy_s,
+				.waits = p->waits >= from->waits ? p->waits - from->waits : NAN,
+			};
 			leg->window = from->window && leg->cost_s > IN_WINDOWS * leg->cpu_s;
 			leg->gap = !from->window && leg->cost_s <= IN_GAPS * leg->cpu_s;
 			n++;
@@ -495,7 +496,7 @@ static size_t list_legs(const struct net_clock *c, struct leg **ret)
 	return n;
 }
 
-/* Adds up the gaps up to the BESIDE-th window on either side of a window whose waits are known. */
+/* Adds up the gaps whose waits are known, up to the BESIDE-th window on either side of a window. */
 static struct leg gaps_around(const struct leg *legs, size_t n, size_t window)
 {
 	struct leg sum = {};
@@ -515,16 +516,17 @@ static struct leg gaps_around(const struct leg *legs, size_t n, size_t window)
 	return sum;
 }
 
-/* What waits tell of windows. */
+/* What waits tell about windows. */
 struct by_waits {
 	bool known;
+	bool limits;	    /* are the limits used? */
 	double waits, cost; /* in windows; cost in seconds */
 	/* limits of F, and their standard errors */
 	double least, most, least_error, most_error;
 };
 
-/* Returns the standard error of a limit of net time. `gaps` has the rate from gap to gap that the
- * limit uses. */
+/* Returns the standard error of a limit of net time. gaps: the sums over gaps from which the
+ * limit's rate is computed. */
 static double limit_error(const struct ratio *limit, const struct ratio *gaps)
 {
 	double squares = NET_CLOCK_WAITS_ERROR * NET_CLOCK_WAITS_ERROR +
@@ -562,9 +564,10 @@ static struct by_waits add_up_waits(const struct net_clock *c)
 	}
 	free(legs);
 	if (low.n < LEAST_N || waits.n < LEAST_N || ret.waits < LEAST_WAITS ||
-	    high.y >= (1 - NET_CLOCK_WAITS_ERROR) * high.x) /* it always has work */
+	    high.y >= (1 - NET_CLOCK_WAITS_ERROR) * high.x || /* it always has work */
+	    low.y < CONFIRMS * high.y)
 		return ret;
-	ret.known = true;
+	ret.known = ret.limits = true;
 	ret.least = (high.x - high.y) / ret.cost;
 	ret.least_error = limit_error(&high, &busy) / ret.cost;
 	ret.most = (low.x - low.y) / ret.cost;
@@ -577,7 +580,7 @@ static double normal_below(double z)
 	return erfc(-z * M_SQRT1_2) / 2;
 }
 
-/* Returns the likelihood of F by the limits that waits set, without a constant factor. If a limit
+/* Returns the likelihood of F by the limits that waits set, up to a constant factor. If a limit
  * is wrong, it may be anywhere between 0 and `highest`. So if the limits are close together,
  * probably neither is wrong. */
 static double agrees(const struct by_waits *waits, double felt, double highest)
@@ -585,7 +588,7 @@ static double agrees(const struct by_waits *waits, double felt, double highest)
 	const double off = NET_CLOCK_WAITS_OFF;
 	double least, most, by_chance;
 
-	if (!waits->known)
+	if (!waits->limits)
 		return 1;
 	least = normal_below((felt - waits->least) / waits->least_error);
 	most = normal_below((waits->most - felt) / waits->most_error);
@@ -593,11 +596,11 @@ static double agrees(const struct by_waits *waits, double felt, double highest)
 		fmax(waits->most - waits->least, hypot(waits->least_error, waits->most_error)) /
 			highest,
 		1);
-	return (1 - off) * (1 - off) * least * most +
+	return (1 - off) * (1 - off) * least * most + NET_CLOCK_WAITS_TIMED * least +
 	       by_chance * (off * (1 - off) * (least + most) + off * off);
 }
 
-/* Returns how many waits, each followed by a call at least, there are for each second of cost. */
+/* Returns the number of waits per second of cost. Each of them is followed by at least one call. */
 static double cold_calls(const struct net_clock *c, const struct by_waits *waits)
 {
 	return waits->known && c->call_ns > 0
@@ -607,8 +610,8 @@ static double cold_calls(const struct net_clock *c, const struct by_waits *waits
 
 /* --- F --- */
 
-/* Returns the density of F at the distance `miss` from its expected value, without a constant
- * factor. */
+/* Returns the density of F at the distance `miss` from the mean of its prior, up to a
+ * constant factor. */
 static double density_of_miss(double miss, double error)
 {
 	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -617,7 +620,7 @@ static double density_of_miss(double miss, double error)
 	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
 }
 
-/* Finds F and its error from three facts. The first is the earlier knowledge of F: `before` +-
+/* Finds F and its error from three facts. The first is the prior of F: `before` +-
  * `error`. The second is that the net time of windows is above zero. (Net time = CPU time - F *
  * cost.) The third is what waits tell. Bayes' rule is applied over x = net time / cost. With r =
  * CPU time / cost, F is r - x. By the first fact, F is normal with mean `before` and error `error`
@@ -668,19 +671,19 @@ static void weigh_waits(struct net_clock *c, bool io, const struct by_waits *wai
 		  hypot(error, c->spread), waits);
 }
 
-/* Do the net time by work, and the net time by F, differ by more than their errors allow? */
-static bool differ(const struct net_clock *c, const struct by_work *w)
+/* Do the net time by work, and the net time by F, differ by more than `doubt` standard errors? */
+static bool differ(const struct net_clock *c, const struct by_work *w, double doubt)
 {
 	return fabs(w->net - (w->cpu - c->felt * w->cost)) >
-	       DOUBT * hypot(c->felt_error * w->cost, sqrt(w->variance));
+	       doubt * hypot(c->felt_error * w->cost, sqrt(w->variance));
 }
 
-/* Combines the net time by work with the earlier knowledge of F. Returns the ratio of the
+/* Combines the net time by work with the prior of F. Returns the ratio of the
  * combined net time to the net time that work alone gives; 0: work cannot be used here. */
 static double weigh_work(struct net_clock *c)
 {
-	const struct by_waits nothing = {};
-	struct by_waits waits = windowed_has(c->without, PART_WAITS) ? add_up_waits(c) : nothing;
+	struct by_waits waits =
+		windowed_has(c->without, PART_WAITS) ? add_up_waits(c) : (struct by_waits){};
 	struct by_work w = add_up_work(c);
 	double before, before_variance, weight, net;
 	bool io = works(c);
@@ -690,9 +693,11 @@ static double weigh_work(struct net_clock *c)
 	if (!windowed_has(c->without, PART_WORK) || !io || w.n < LEAST_N || !(w.net > 0) ||
 	    !isfinite(w.variance))
 		return 0;
-	if (waits.known && differ(c, &w)) /* bytes are the better evidence */
-		weigh_waits(c, io, &nothing);
-	if (differ(c, &w))
+	if (waits.limits && differ(c, &w, DOUBT_WAITS)) { /* bytes are the better evidence */
+		waits.limits = false;
+		weigh_waits(c, io, &waits);
+	}
+	if (differ(c, &w, DOUBT))
 		return 0;
 	before = w.cpu - c->felt * w.cost;
 	before_variance = pow(c->felt_error * w.cost, 2);

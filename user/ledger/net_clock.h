@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process's net CPU time as a function of wall time: its CPU time less what its probes cost it.
+/* A process's net CPU time as a function of wall time: its CPU time minus the cost of its probes.
  * In net time, windows are a sample of a run (profile/windowed.h). (A process that does not run
  * does not allocate, and a process that is slowed down by probes allocates less.) */
 #ifndef MEMTRACE_LEDGER_NET_CLOCK_H
@@ -9,29 +9,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NET_CLOCK_MAX 4096 /* at most so many points that are no edges of windows */
+#define NET_CLOCK_MAX 4096 /* at most this many points that are not edges of windows */
 
 /* Calibration tells what a process's calls and samples should cost. In a window, the probes really
- * cost the process F times as much. These constants are the mean and standard error of F while
- * nothing is known of the process. Loops of malloc and free, and caches that do little else, had an
+ * cost the process F times as much. These constants are the mean and standard deviation of
+ * the prior of F. Loops of malloc and free, and caches that do little else, had an
  * F of 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no
  * CPU cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows
  * which F it has. F was 0.9 to 1.3 for redis-server, 1.4 to 1.7 for nginx, and 2.4 to 2.7 for
- * memcached (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most
- * of the CPU time, net time remains uncertain even with such a value of F. */
+ * memcached (docs/windows.md). Net time is CPU time minus the cost of probes. If this cost is
+ * most of the CPU time, net time remains uncertain even if F is known this exactly. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* A thread that has waited finds the probes' code and data in no cache, too. So each wait costs
- * this much more, with this error, in nanoseconds. Measured as CPU time per wait with and without
- * probes: -1,600 to 6,800 ns with 1 to 64 pairs of calls after each wait (docs/windows.md). */
+/* A thread that has waited finds the probes' code and data in no cache, too. So each wait adds
+ * this much to the cost of probes, in nanoseconds, with this standard deviation. In a measurement
+ * with 1 to 64 pairs of calls after each wait, probes took 1,600 ns less to 6,800 ns more per wait
+ * than their calibrated cost (docs/windows.md). */
 #define NET_CLOCK_WAIT_NS	3000
 #define NET_CLOCK_WAIT_ERROR_NS 3000
-/* The chance that the error of F is larger than the constants above say, and the standard deviation
- * of this larger error. One virtual machine has traps of 6 us (page table isolation), and two
- * CPUs that slow each other. There calibration gave 6 to 10 us, and F was 0.59 to 1.29 for the same
- * loops and caches in 26 runs. */
+/* The probability that F has a further error, and the standard deviation of this error. One virtual
+ * machine has traps of 6 us (page table isolation), and two CPUs that slow each other. There, the
+ * calibrated cost of a call was 6 to 10 us, and F was 0.59 to 1.29 for the same loops and caches in
+ * 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 
@@ -50,9 +51,9 @@
  *
  * which is a ratio estimator. Its error comes from the spread of F between windows, and from the
  * spread of r between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is
- * combined with the earlier knowledge of F by inverse variances. If the estimate differs from this
- * knowledge by more than three standard errors, it is not used. For example, a process may read and
- * write by the wall clock. Then its bytes give F = 0, which is impossible for a process that is
+ * combined with the prior of F, weighted by inverse variances. If the estimate differs from the
+ * prior by more than three standard errors, it is not used. For example, a process may read and
+ * write by a timer. Then its bytes give F = 0, which is impossible for a process that is
  * slowed down by probes. If the estimate is used, net time is divided among windows by their
  * bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
@@ -64,19 +65,25 @@
  *
  *	s / r <= net <= u * d.
  *
- * The lower limit: a process that probes slow down has more to do when it comes back from a wait,
- * so it waits less often for the same work, as the servers of a queue do. If it always has work, it
- * does not wait at all, and the limit is 0. The upper limit: a process that waits has no more to do
- * per second because it has become slower. Windows begin in proportion to CPU time. So u is a mean
- * by net time, not by wall time. Both limits are sums over windows, with errors as for WORK.
+ * The lower limit: if probes slow a process down, more work has come in when it comes back from a
+ * wait. So it waits less often for the same work. If it always has work, it does not wait at all,
+ * and the limit is 0. The upper limit: the amount of work that comes in per second does not grow
+ * when probes slow a process down. The probability that a window begins is proportional to CPU
+ * time. So u is a mean weighted by net time, not by wall time. Both limits are sums over windows,
+ * with errors as for WORK.
  *
  * A process that waits for locks breaks the lower limit, because slower calls hold locks for
  * longer. A process with short bursts breaks the upper limit, because all windows are in its
- * bursts. So each limit may be wrong, with the chance NET_CLOCK_WAITS_OFF. A wrong limit may be
- * anywhere. Two limits that are close together are rarely so by chance. If the process uses as much
- * CPU time in gaps as in windows, it always has work, and the limits say nothing. */
+ * bursts. So each limit may be wrong, with the probability NET_CLOCK_WAITS_OFF. A wrong limit may
+ * be anywhere. Two limits that are close together are rarely so by chance. If they are far apart,
+ * the upper limit may be that of bursts, so neither is used. If threads wait by a timer, the lower
+ * limit is the upper one by construction. NET_CLOCK_WAITS_TIMED is the probability that such waits
+ * outnumber those for work. If the process uses as
+ * much CPU time per second in gaps as in windows, it always has work, and the limits say
+ * nothing. */
 #define NET_CLOCK_WAITS_ERROR 0.15 /* the least relative error of either limit */
 #define NET_CLOCK_WAITS_OFF   0.05
+#define NET_CLOCK_WAITS_TIMED 0.005
 
 struct net_clock {
 	struct net_clock_point {
@@ -84,10 +91,13 @@ struct net_clock {
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
 		double waits; /* total, at edges; NaN: not known, or threads began or ended */
-		bool keep;    /* the point is an edge of a window (its beginning or
+		/* sum of net time squared / wall time since the first point, from point to point.
+		 * Points that are removed later stay in this sum */
+		double busy_s;
+		bool keep;   /* the point is an edge of a window (its beginning or
 					      * end): never removed */
-		bool window;  /* a window lasts from this point to the next */
-	} * at;		      /* ascending in time, CPU time and cost */
+		bool window; /* a window lasts from this point to the next */
+	} * at;		     /* ascending in time, CPU time and cost */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
 	/* points closer together than this are merged, except for points with `keep` */
@@ -105,7 +115,7 @@ struct net_clock {
 };
 
 /* call_ns: the calibrated cost of a call; 0: not known. spread: the relative standard deviation of
- * that cost on this machine. In an all-zero clock, both are not known. */
+ * that cost on this machine. In an all-zero clock, neither is known. */
 void net_clock__init(struct net_clock *clock, double call_ns, double spread);
 
 void net_clock__free(struct net_clock *clock);
@@ -127,8 +137,8 @@ int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, dou
 /* Notes how often the process has waited up to the last point, which is an edge. NaN: not known. */
 void net_clock__note_waits(struct net_clock *clock, double waits);
 
-/* Adds a point with the totals of the last one, because the process has used no time since. 0 or
- * -ENOMEM. */
+/* Adds a point with the totals of the last one, because the process has used no CPU time since.
+ * 0 or -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
 /* Returns the time of the first edge in [from_ns, until_ns); 0: there is none. kind:
@@ -145,7 +155,7 @@ struct net_clock_range {
 
 void net_clock__forget(struct net_clock *clock, const struct net_clock_range *ranges, size_t n);
 
-/* Exchanges a stretch of continuous tracing, [from_ns, to_ns], and the gap behind it, [to_ns,
+/* Exchanges a stretch of continuous tracing, [from_ns, to_ns], and the gap after it, [to_ns,
  * until_ns]. The gap then comes first. The totals that the process used in the stretch and in the
  * gap stay the same. After the swap, the stretch ends where the next stretch begins, so the two
  * stretches can be counted as one. Removes the points from open_ns (<= from_ns) up to the edge
@@ -153,8 +163,8 @@ void net_clock__forget(struct net_clock *clock, const struct net_clock_range *ra
  * gap ends now.
  *
  * The swaps are ascending. A swap may move a stretch that the swap before it has already moved.
- * Then its from_ns is net_clock_swap__begin_ns() of the swap before it. 0 or -ENOMEM: nothing has
- * changed. */
+ * Then its from_ns is net_clock_swap__begin_ns() of the swap before it. 0, or -ENOMEM; after
+ * -ENOMEM, nothing has changed. */
 struct net_clock_swap {
 	uint64_t open_ns, from_ns, to_ns, until_ns;
 };
