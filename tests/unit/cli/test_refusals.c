@@ -91,6 +91,12 @@ static void what_record_cannot_combine(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "of other processes", record, "-p", pid, "--on-oom", "--peak");
 	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead is for many processes", record, "-p", pid,
 		       "--max-host-overhead", "5");
+	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead cannot be kept", record, "-a", "-i", "1",
+		       "--max-host-overhead", "2");
+	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead cannot be kept", record, "-a",
+		       "--max-overhead", "off", "--max-host-overhead", "2");
+	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead cannot be kept", record, "-a", "--what",
+		       "regions", "--max-host-overhead", "2");
 	ASSERT_REFUSED(EXIT_USAGE, "works for record only", top, "-p", pid, "-o", "-");
 }
 
