@@ -669,7 +669,7 @@ check-kernels: $(B)/memtrace progs
 # Runs a few of the live tests for as long as you want (root): N moments, or MINUTES of the storm.
 # In check-live these tests take seconds.
 moments: $(B)/memtrace progs
-	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
+	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) MEMTRACE_TEST_S=0 python3 tests/live/run.py moments
 
 storm: $(B)/memtrace progs
 	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) \

@@ -21,12 +21,15 @@ WIDE_AT_ONCE at a time. All other tests run alone after them.
 A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test
 that failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes at last, the
 summary names it as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance
-is not the cause, and no test is tried again."""
+is not the cause, and no test is tried again. A test that found harm to a target (HARM) is not tried
+again either. A test that does not end within MEMTRACE_TEST_S seconds (default: LIMIT_S; 0: no
+limit) has failed."""
 import argparse
 import fnmatch
 import glob
 import importlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -41,6 +44,10 @@ MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 # Suppose that each of twenty tests misses an interval in a tenth of its runs. With only one more
 # attempt for each, every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
+# Words of failures that neither chance nor a busy machine explains: the target was harmed.
+HARM = re.compile(r"code changed after the end|code is still changed|code is changed|"
+                  r"has probes after|target is dead|target died|status -(4|5|6|7|8|11)\b|Sanitizer")
+LIMIT_S = 900
 CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
 WIDE_AT_ONCE = 3
 
@@ -68,11 +75,16 @@ def beside_whom():
 
 def run_one(name, reason, verbose):
     """Returns passed, failed or skipped, and the reason."""
-    begin, why = time.monotonic(), ""
+    def too_long(*_):
+        raise harness.Failure(f"not finished after {limit} s")
+
+    begin, why, limit = time.monotonic(), "", int(os.environ.get("MEMTRACE_TEST_S", LIMIT_S))
     reason = reason or (None if name in harness.sociable else beside_whom())
     try:
         if reason:
             raise harness.NotRunnable(reason)
+        signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(limit)
         why = harness.tests[name]() or ""
         outcome = "passed"
     except harness.NotRunnable as e:
@@ -82,6 +94,7 @@ def run_one(name, reason, verbose):
         if verbose or not isinstance(e, harness.Failure):
             traceback.print_exc()
     finally:
+        signal.alarm(0)
         harness.end_all()
     print(f"{outcome:8}{time.monotonic() - begin:6.1f} s  {name}{':  ' if why else ''}{why}",
           flush=True)
@@ -217,7 +230,8 @@ def main():
             begin = time.monotonic()
             note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
         for _ in range(MORE_ATTEMPTS):
-            for name in list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ():
+            again = [name for name, why in failures.items() if not HARM.search(why)]
+            for name in again if not reason and len(failures) <= MOST_UNSTEADY else ():
                 print("once more:", flush=True)
                 begin = time.monotonic()
                 note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
@@ -230,7 +244,8 @@ def main():
     print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}"
                     for outcome in OUTCOMES) +
           (f", {len(unsteady)} of them at a later attempt" if unsteady else ""))
-    return 0 if names and not failures else 1  # a run in which no test passed is a failure
+    # a run in which no test passed is a failure
+    return 0 if "passed" in outcomes.values() and not failures else 1
 
 
 if __name__ == "__main__":

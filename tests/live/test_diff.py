@@ -64,7 +64,7 @@ def diff_names_the_leaking_replica():
     """The second of three servers leaks ten times as many sessions a second. diff names this
     replica and the function that leaks: from all three profiles, from two of them, and in a
     sentence of its own."""
-    servers, rates = [], (150, 2000, 150)
+    servers, rates = [], (300, 3000, 300)
     with place() as directory:
         for rate in rates:
             servers.append(start([os.path.join(PROGS, "leaky"), "--rate", rate],

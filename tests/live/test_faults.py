@@ -69,7 +69,9 @@ def with_fault(options, at, error, log=None):
             if tracer.returncode == 0:
                 check(json.loads(out), truth)
             else:
-                expect_words(said, r"^memtrace: .*\w")
+                # more than the lines that -v prints
+                expect_words(re.sub(r"^memtrace: (probe on|regions:|kind of probe).*\n?", "", said,
+                                    flags=re.M), r"^memtrace: .*\w")
             wait_unchanged(target.pid)
             expect_equal(target.quit(), 0, "status of the target")
         except Failure as failure:

@@ -67,8 +67,8 @@ def wait_unchanged(pid, timeout=10):
 
 def expect_unchanged(pid, when):
     """Another tracer may change the code of every process (-a). So the failure names other tracers.
-    It also says how long the change lasts: a change by a second tracer lasts until its window ends,
-    a change by a process that has outlived memtrace until this process ends."""
+    It also says how long the change lasts. A second tracer's change lasts until the window of that
+    tracer ends. If a process has outlived memtrace, its change lasts until it ends."""
     changed = changed_text(pid)
     if not changed:
         return

@@ -175,11 +175,11 @@ def json_schema_of_comparisons():
 def json_schema_of_replicas():
     """The last of three processes leaks far more than the others."""
     with place() as directory:
-        targets = [Endless("leaking", "churn", "--rate", "5000", "--leak", leak)
-                   for leak in (20000, 20000, 400000)]
+        targets = [Endless("leaking", "churn", "--rate", "5000", "--size", "4000", "--leak", leak)
+                   for leak in (20000, 20000, 8000000)]
         with Tracer("-p", ",".join(str(t.pid) for t in targets), "-i", "16K",
                     "--max-overhead", "off", "-f", "pprof", "-o", directory + "/r", "-q") as tracer:
-            time.sleep(15)  # a busy machine needs as long for an excess that is sure
+            time.sleep(5)
             tracer.stop()
         for t in targets:
             t.stop()

@@ -175,7 +175,9 @@ def disk_full(m):
             m.expect_profile()
         return m.wait_withdrawn()
     finally:
-        subprocess.run(["umount", full], check=True, stdin=subprocess.DEVNULL)
+        if m.tracer:
+            end(m.tracer)
+        subprocess.run(["umount", "-l", full], check=True, stdin=subprocess.DEVNULL)
 
 
 def output_unread(m):

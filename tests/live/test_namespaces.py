@@ -27,7 +27,7 @@ def contained():
     truth.h."""
     program = os.path.join(PROGS, "truth_basic_musl")
     if not os.path.exists(program) or not os.path.exists(LOADER):
-        raise NotRunnable("there is no musl, or what is built with it")
+        raise NotRunnable("musl, or the test program that is built with it, is missing")
     with place() as directory:
         inside, stage = directory + "/inside", directory + "/stage"
         for path in (inside, stage, stage + "/lib", stage + "/bin", stage + "/proc"):

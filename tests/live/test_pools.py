@@ -484,7 +484,7 @@ def pools_php_limited():
     is switched off, it is not mentioned."""
     with php_script(PHP_LEAK) as target:
         expect_equal(said(target), "ready", "the script")
-        result = memtrace("-p", target.pid, "-d", 8, "--json", "-f", "none")
+        result = memtrace("-p", target.pid, "-d", 5, "-i", "16K", "--json", "-f", "none")
     expect_equal(result.status, 0, result)
     profile = json.loads(result.out.splitlines()[0])
     expect(not profile.get("refused"), "refused:", profile.get("refused"))

@@ -493,12 +493,12 @@ def processes_short_lived():
 @test
 def processes_own_cost():
     """The CPU time of a traced command, memtrace's child, does not count as memtrace's own."""
-    spin = "import time\nwhile time.process_time() < 1: pass"
+    spin = "import time\nwhile time.process_time() < 3: pass"
     profile = memtrace("--max-overhead", "off", "-i", "64K", "--json=-", "-f", "none",
                        "--", "python3", "-c", spin).json()
-    expect(profile["duration_s"] > 0.9, "it took", profile["duration_s"], "s")
+    expect(profile["duration_s"] > 2.8, "it took", profile["duration_s"], "s")
     own = profile["memtrace"]
-    expect(0 <= own["cpu_pct"] * profile["duration_s"] < 50, own, profile["duration_s"])
+    expect(0 <= own["cpu_pct"] * profile["duration_s"] < 150, own, profile["duration_s"])
     expect(1 << 20 < own["user_bytes"] < 1 << 30, own)
 
 

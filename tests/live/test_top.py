@@ -155,13 +155,20 @@ def by_live(truth):
 def traced(*args, columns=110, lines=30, **options):
     """Traces a target while it runs its script. Yields the screen, the target and its truth."""
     with Target("truth_basic") as target:
+        started = time.monotonic()
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", *args, columns=columns,
                     lines=lines, **options) as screen:
             screen.until_words(r"nothing was sampled yet|^ +\d")
             truth = target.go()
+            over = time.monotonic() - started
             name, nbytes = by_live(truth)[0]
-            screen.until(lambda s: re.match(rf" *{re.escape(shown(nbytes))} .* {name} ",
-                                            s.top_row()), "the truth on top")
+
+            def is_whole(s):
+                """A state that was read during the script may lack small functions."""
+                head = re.search(r"^(\d+) s  live", s.text(), re.M)
+                return head and int(head[1]) > over and re.match(
+                    rf" *{re.escape(shown(nbytes))} .* {name} ", s.top_row())
+            screen.until(is_whole, "the truth on top")
             yield screen, target, truth
 
 

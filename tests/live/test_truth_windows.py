@@ -134,7 +134,7 @@ def truth_windows_cache_of_equal_entries():
 def truth_windows_burst_then_idle():
     """25 MB are allocated in some 30 ms of CPU time, and then nothing. A window during the
     allocations must not stand for the idle time."""
-    return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
+    return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=7)
 
 
 @test(long=True)

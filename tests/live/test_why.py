@@ -295,7 +295,7 @@ def search(pid, seconds, *args):
         return document, told, memtrace("leaks", file).out
 
 
-@test(beside=True)
+@test # alone, as why_a_list_grows_meanwhile
 def why_of_growing_stacks():
     """Blocks whose last pointer is dropped are lost. A list that only grows is held by its head."""
     options = ("-i", "4K", "--max-overhead", "off")

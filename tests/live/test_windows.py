@@ -145,7 +145,7 @@ def windows_are_not_needed():
 POOL = ("--alloc", "exe:pool_alloc(size=2)->ret", "--free", "exe:pool_free(ptr=2)")
 
 
-@test(beside=True, long=True)
+@test(long=True) # alone: compares the rates of two runs
 def windows_of_pools():
     """A pool on top of malloc is traced in windows. A window may end during a call of the pool. The
     next window sees the pool's calls all the same. In each window as many blocks end as begin,
@@ -229,9 +229,13 @@ def windows_come_after_coarser_samples():
     """A program can be traced continuously without --leaks, but not with all samples of the finer
     interval of --leaks. So with --leaks it is traced continuously, at a coarser interval."""
     rate = rate_of_images()
-    profile, _ = images(rate=rate, seconds=3)
-    expect_equal(profile["mode"], "continuous", "mode without --leaks")
-    profile, _ = images("--leaks", "-i", "64K", rate=rate, seconds=4)
+    for _ in range(4):  # the costs from which the rate follows were measured once
+        plain = images(rate=rate, seconds=3)[0]["mode"]
+        profile, _ = images("--leaks", "-i", "64K", rate=rate, seconds=4)
+        if (plain, profile["mode"]) == ("continuous", "windowed"):
+            break
+        rate = int(rate * (0.85 if plain == "windowed" else 1.15))
+    expect_equal(plain, "continuous", "mode without --leaks")
     expect_equal(profile["mode"], "windowed", "mode with an interval that was asked for")
     expect_equal(profile["interval_bytes"], 65536, "that interval")
     return check_images(*images("--leaks", rate=rate, seconds=12))
