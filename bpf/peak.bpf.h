@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What each site held when the process held most.
+/* What each site held when the process held the most memory.
  *
  * While a process grows, nearly every allocation is a new peak. To note at each peak what all of
  * its sites hold would take a walk through the whole table. So a new peak only gets a number. At
@@ -9,8 +9,8 @@
  * holds what it held at the last peak. So the cost of a change does not depend on the number of
  * sites. Every sampled allocation is examined, so no peak is missed.
  *
- * CPUs may overtake each other between the steps. So a site's note can be wrong by the samples that
- * other CPUs count at that moment. */
+ * Another CPU may change the site or the peak between two steps of a CPU. So a site's note can be
+ * wrong by the samples that other CPUs count at that moment. */
 #ifndef MEMTRACE_BPF_PEAK_BPF_H
 #define MEMTRACE_BPF_PEAK_BPF_H
 
@@ -20,7 +20,8 @@
 #define PEAK_TRIES 4
 
 /* Called before the site changes. Notes what the site holds, if the site has no note for the last
- * peak. At the first change after an exec, also notes what the site held by then, which is gone. */
+ * peak. At the first change after an exec, also notes what the site held before, which the exec has
+ * removed. */
 static __always_inline void peak_before(const struct abi_peak *peak, struct abi_site *site)
 {
 	__u64 n = peak->n, objects_q16, bytes;
@@ -29,14 +30,16 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 		return;
 	objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
 	bytes = site->alloc_bytes - site->freed_bytes;
-	barrier(); /* reads peak_n again: if the sums have another CPU's change, so has peak_n */
+	/* Reads peak_n again. If the sums include another CPU's change, this read returns the
+	 * peak_n that this CPU wrote before it. */
+	barrier();
 	if (site->peak_n < peak->base) {
 		site->gone_objects_q16 = objects_q16;
 		site->gone_bytes = bytes;
 	}
 	site->peak_objects_q16 = objects_q16 - site->gone_objects_q16;
 	site->peak_bytes = bytes - site->gone_bytes;
-	barrier(); /* a CPU that sees the new peak_n sees what is gone, too */
+	barrier(); /* a CPU that reads the new peak_n also reads what is gone */
 	site->peak_n = n;
 }
 

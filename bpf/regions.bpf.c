@@ -172,7 +172,7 @@ int region_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* --- at the system calls, of the whole machine --- */
+/* --- tracepoints of system calls, for all processes --- */
 
 static __always_inline bool is_region_call(long nr)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An ELF file: its image is asked all that it can answer. */
+/* Parses an ELF file, and calls every function that answers questions about its image. */
 #include "fuzz.h"
 
 #include <elf.h>

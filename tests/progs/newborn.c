@@ -3,9 +3,9 @@
  *
  * usage: newborn MS [LIBRARY]
  *
- * Keeps blocks of 10001, 10003 and 10005 bytes. With the path of library.so, it also allocates
- * 20051 bytes through this library, as soon as it is loaded. With -DFRAME=BYTES its own functions
- * have larger frames. */
+ * Keeps blocks of 10001, 10003 and 10005 bytes. With LIBRARY (the path of library.so), it also
+ * allocates 20051 bytes through this library, as soon as it is loaded. With -DFRAME=BYTES its own
+ * functions have larger frames. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@ struct allowance {
 	double left;	 /* the caller subtracts what it has used; may be below 0 */
 	double most;	 /* `left` at the beginning, and its largest value */
 	double per_s;	 /* what a second adds */
-	uint64_t now_ns; /* when `left` was true; 0: it has not been renewed yet */
+	uint64_t now_ns; /* when `left` was computed; 0: it has not been renewed yet */
 };
 
 /* Initial value. */
@@ -19,7 +19,7 @@ struct allowance {
 		most, most, per_s, 0                                                               \
 	}
 
-/* Adds what the time since the last call has brought. now_ns: of any clock, the same in all calls.
+/* Adds per_s for each second since the last call. now_ns: of any clock, the same in all calls.
  * Returns what is left. */
 static inline double allowance__renew(struct allowance *a, uint64_t now_ns)
 {

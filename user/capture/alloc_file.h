@@ -122,7 +122,8 @@ struct alloc_how {
 	 * hundreds of copies */
 	bool copies;
 	/* stacks follow unwind tables. If false, stacks are too short to show that a call was made
-	 * inside a pool's call. So the returns of the pools' functions are awaited */
+	 * inside a pool's call. So memtrace also sees when a call of a pool's function
+	 * returns */
 	bool tables;
 	/* the ends of pools are followed. If false, PHP's pool is the only pool with such ends that
 	 * is searched for (alloc_part.endless) */

@@ -36,7 +36,7 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 }
 
 #define MOST_CALLERS 64 /* at most this many callers of each part are examined */
-#define MOST_PARTS   64 /* at most so many parts are examined: each needs a search of all code */
+#define MOST_PARTS   64 /* at most this many parts are examined: each needs a search of all code */
 
 struct parts {
 	const struct alloc_reader *r;

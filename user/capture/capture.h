@@ -55,8 +55,8 @@ void capture__free(struct capture *capture);
 /* The kind of probe whose programs are loaded. */
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* When the main thread of a process has ended and other threads go on, do probes in this single
- * process stop working? */
+/* Do probes that are placed in one process only stop working when its main thread ends before its
+ * other threads? */
 bool capture__needs_main_thread(const struct capture *capture);
 
 /* Begins to trace process pid: its calls are counted from activation on. *ret_process is the number

@@ -28,7 +28,7 @@ int notify__say(const char *text)
 	if ((*path != '/' && *path != '@') || len >= sizeof(address.sun_path))
 		return -EINVAL;
 	memcpy(address.sun_path, path, len);
-	if (*path == '@') /* an address in the abstract name space */
+	if (*path == '@') /* an address in the abstract namespace */
 		address.sun_path[0] = '\0';
 	size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (*path == '/'));
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -94,8 +94,8 @@ bool is_stream(const char *path)
 	       (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
-/* Opens a path for which is_stream() is true. A copy of a descriptor goes on where other programs
- * have stopped writing, as after >> of a shell. NULL with errno. */
+/* Opens a path for which is_stream() is true. A copy of a descriptor shares its offset. So output
+ * goes on where other programs stopped writing, as after >> of a shell. NULL with errno. */
 static FILE *open_stream(const char *path)
 {
 	_cleanup_close_ int fd = -1;
@@ -262,8 +262,8 @@ int open_view(struct profile_view *view, const struct profile *profile,
 	if (rc)
 		complain("%s: %s", name,
 			 rc == -EFBIG
-				 ? "its stacks, written once for each of their threads, are longer "
-				   "than any profile's"
+				 ? "with a copy of each stack for each of its threads, it has too "
+				   "many frames"
 				 : "out of memory");
 	return rc ? EXIT_FAILED : 0;
 }

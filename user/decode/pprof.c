@@ -8,7 +8,8 @@
 
 #define MAX_TRIES 100 /* at most this many stacks are searched for a function of drop_frames */
 
-/* Does a regular expression contain the name as text? Backslashes that quote are skipped. */
+/* Does a regular expression contain the name as text? Backslashes that escape a character are
+ * skipped. */
 static bool is_named_in(struct bytes regex, const char *name)
 {
 	size_t len = strlen(name);

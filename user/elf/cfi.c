@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define MAX_REMEMBERED 64 /* at most so many states are remembered; compilers need one or two */
+#define MAX_REMEMBERED 64 /* at most this many states are remembered; compilers need one or two */
 #define MAX_RBP_SLOT   4095
 #define MAX_CFA_OFF    (65535 * 8)
 

@@ -12,7 +12,7 @@
 
 #define MAX_INSNS  16384 /* at most this many instructions of a function are followed */
 #define SEEN_SLOTS (2 * MAX_INSNS)
-#define MAX_MOVES  8 /* a function that passes its call on has at most so many moves */
+#define MAX_MOVES  8 /* a function that passes its call on has at most this many moves */
 
 struct walk {
 	struct elf_image *image;

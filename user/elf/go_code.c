@@ -51,8 +51,8 @@
 
 #define HEADER_BYTES 72
 #define TEXT_START   24 /* offset of the field in the header */
-/* A file has one header. At most so many places that look like one are tried, because each try may
- * read all relocations. */
+/* A file has one header. At most this many places that look like one are tried, because each try
+ * may read all relocations. */
 #define MAX_HEADERS  16
 #define FUNCTION_TOP 1 /* flag of a function: the function is the first one of its stack */
 

@@ -199,8 +199,9 @@ static int add_found(struct finder *f, const struct found *new)
 	if (at < f->n_found && f->found[at].best.vaddr == new->best.vaddr)
 		return is_same(&f->found[at], new)
 			       ? 0
-			       : finder__refuse(f, "different things happen at %#llx",
-						(unsigned long long)new->best.vaddr);
+			       : finder__refuse(
+					 f, "two paths use the instruction at %#llx differently",
+					 (unsigned long long)new->best.vaddr);
 	/* each proof has only one place for a probe */
 	for (size_t i = 0; i < f->n_found; i++)
 		if (f->found[i].proved.vaddr == new->proved.vaddr)

@@ -357,8 +357,9 @@ static void put_held_back(const struct origins *o, bool by_file, struct sink *si
 				 "since the profile's run.)");
 	if (o->told.blocks)
 		sink__printf(sink,
-			     " As a check, half told the functions of %" PRIu64 " others,\n%" PRIu64
-			     " of them rightly (%.1f %%; of the bytes %.1f %%).",
+			     " As a check, each half\nwas used to name the functions of the other "
+			     "half: %" PRIu64 " blocks were named,\n%" PRIu64
+			     " of them correctly (%.1f %% of the blocks, %.1f %% of the bytes).",
 			     o->told.blocks, o->right.blocks,
 			     100.0 * (double)o->right.blocks / (double)o->told.blocks,
 			     100.0 * (double)o->right.bytes / (double)o->told.bytes);

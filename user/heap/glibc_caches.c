@@ -18,9 +18,9 @@
 #include "base/vector.h"
 
 #define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, each for several sizes */
-/* at most so many blocks in a list of a thread cache; glibc's default is 7 or 16 */
+/* at most this many blocks in a list of a thread cache; glibc's default is 7 or 16 */
 #define MAX_SLOTS 4096
-#define MAX_FAST  (1 << 24) /* a fast bin has at most so many chunks */
+#define MAX_FAST  (1 << 24) /* a fast bin has at most this many chunks */
 #define TRIES	  8
 #define ANY_SIZE  0
 

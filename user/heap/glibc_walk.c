@@ -22,7 +22,7 @@
 #define CHAIN  8
 /* if a chain begins within this number of bytes from a big chunk's start, the chunk is doubtful */
 #define INSIDE	   1024
-#define MAX_CACHES (1 << 20) /* at most so many candidates for thread caches are noted */
+#define MAX_CACHES (1 << 20) /* at most this many candidates for thread caches are noted */
 
 struct chunk {
 	uint64_t addr, size;

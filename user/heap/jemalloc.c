@@ -15,12 +15,12 @@
 #include "heap/jemalloc_records.h"
 
 #define GIB_SHIFT    30
-#define SAMPLES	     1024      /* at most so many pages of each GiB are samples */
-#define STEPS	     64	       /* at most so many pages of each region are samples */
-#define MAX_GIBS     64	       /* at most so many GiBs have samples */
-#define MAX_TRIES    (1 << 16) /* at most so many tries to find the root: one per word and GiB */
+#define SAMPLES	     1024      /* at most this many pages of each GiB are samples */
+#define STEPS	     64	       /* at most this many pages of each region are samples */
+#define MAX_GIBS     64	       /* at most this many GiBs have samples */
+#define MAX_TRIES    (1 << 16) /* at most this many tries to find the root: one per word and GiB */
 #define MAX_EXTENT   (1ULL << 40)
-#define MAX_REGIONS  512 /* a slab has at most so many blocks */
+#define MAX_REGIONS  512 /* a slab has at most this many blocks */
 #define WINDOW_WORDS 4096
 #define MAX_ARENA    4096
 

@@ -40,14 +40,14 @@
 #define AFTER	     0xa7a7a7a7a7a7a7a7ULL
 #define WINDOW_WORDS 4096	   /* handled in less than a burst (sandbox/gentle.h) */
 #define MAX_SEARCHED (4ULL << 30)  /* bytes */
-#define SLOTS	     (0x10000 / 8) /* a bin has at most so many slots */
+#define SLOTS	     (0x10000 / 8) /* a bin has at most this many slots */
 #define TRIES	     4
 
 /* For 5.2: bytes from the cache's beginning to the two addresses, and to the second array. */
 #define OLD_ADDRESSES 920
 #define OLD_LARGE     984
 #define OLD_SMALL     36	/* bins in the first array */
-#define OLD_BLOCKS    (1 << 15) /* a bin has at most so many blocks */
+#define OLD_BLOCKS    (1 << 15) /* a bin has at most this many blocks */
 
 struct bin {
 	uint64_t first, head, end; /* addresses: of the first slot, of the head, and of the end of

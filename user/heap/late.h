@@ -22,11 +22,11 @@
 
 struct image;
 
-/* at most so many different values, and so many pointers to follow; further pointers are only
+/* at most this many different values, and so many pointers to follow; further pointers are only
  * counted */
 #define LATE_VALUES (1u << 20)
-#define LATE_VISITS (1u << 18) /* at most so many late blocks are visited */
-/* at most so many words of a late block are read, from the pointer's target on */
+#define LATE_VISITS (1u << 18) /* at most this many late blocks are visited */
+/* at most this many words of a late block are read, from the pointer's target on */
 #define LATE_WORDS 128
 /* Bytes. Memory that was mapped after the maps were read may hold late blocks if it is this close
  * to known memory of an allocator. */

@@ -11,9 +11,9 @@
 
 struct image;
 
-#define PATH_STEPS    16 /* at most so many steps; the middle of a longer path is left out */
+#define PATH_STEPS    16 /* at most this many steps; the middle of a longer path is left out */
 #define PATH_NO_OFF   UINT64_MAX
-#define PATH_MAX_HOPS 10000000 /* at most so many blocks; longer paths are mostly long lists */
+#define PATH_MAX_HOPS 10000000 /* at most this many blocks; longer paths are mostly long lists */
 
 /* A block on the path, or several consecutive blocks of one size, such as the nodes of a list. */
 struct path_step {

@@ -17,7 +17,7 @@
 #define LARGE	     (64u << 10)
 #define PREFETCH     32	   /* the scan prefetches the word that is so many words ahead */
 #define STEP_BLOCKS  128   /* blocks to visit between two calls of gentle__step() */
-#define AHEAD_BLOCKS 32768 /* at most so many small blocks are read ahead */
+#define AHEAD_BLOCKS 32768 /* at most this many small blocks are read ahead */
 
 /* A block of LARGE bytes or more, such as a hash table. */
 struct large {

@@ -37,7 +37,7 @@
 
 struct image;
 
-/* at most so many stale words are listed; further stale words count as pointers */
+/* at most this many stale words are listed; further stale words count as pointers */
 #define RECHECK_STALE (1u << 20)
 
 #define STALE_LINK 1 /* a bit of stale_word.at */

@@ -43,7 +43,7 @@ struct referrers_options {
 	 * must be a wanted one. An element that is 0 is ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
-	/* if at most so many blocks are wanted, all get a colour; 0: REFERRERS_EXACT */
+	/* if at most this many blocks are wanted, all get a colour; 0: REFERRERS_EXACT */
 	uint32_t exact;
 	uint32_t max_blocks; /* limit for the number of wanted blocks; 0: REFERRERS_MAX_BLOCKS */
 	uint64_t max_ns;     /* limit for the time; 0: REFERRERS_MAX_NS */

@@ -11,7 +11,7 @@
  * these took no block off the list. With fewer scans, a block whose pointer moves may be called
  * lost. */
 #define ROUNDS_LEAST 3
-#define ROUNDS_MORE  9 /* the search makes at most so many scans more than `least` */
+#define ROUNDS_MORE  9 /* the search makes at most this many scans more than `least` */
 #define ROUNDS_CALM  2
 
 struct rounds {

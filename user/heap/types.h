@@ -17,7 +17,7 @@
 struct image;
 
 #define TYPES_MAX	4096	  /* limit for combinations of class, allocator and size */
-#define TYPES_MAX_WORDS (1 << 16) /* at most so many different first words are checked */
+#define TYPES_MAX_WORDS (1 << 16) /* at most this many different first words are checked */
 
 /* Reads the first words of blocks, many at a time. */
 struct first_words {

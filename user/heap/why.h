@@ -23,9 +23,9 @@
 
 #define WHY_APART_S   0.5
 #define WHY_MAX_ADDRS 4096
-#define WHY_MAX_PATHS 1000	 /* at most so many paths are reported */
-#define WHY_MAX_TYPES 1024	 /* at most so many classes of blocks on paths have names */
-#define WHY_MAX_LOST  (4u << 20) /* at most so many lost blocks are listed; others are counted */
+#define WHY_MAX_PATHS 1000	 /* at most this many paths are reported */
+#define WHY_MAX_TYPES 1024	 /* at most this many classes of blocks on paths have names */
+#define WHY_MAX_LOST  (4u << 20) /* at most this many lost blocks are listed; others are counted */
 
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {

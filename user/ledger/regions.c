@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* at most so many entries and returns wait; then half are applied */
+#define MAX_OPS (1U << 17) /* at most this many entries and returns wait; then half are applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26

@@ -17,9 +17,9 @@
 #include "proc/smaps.h"
 
 #define PAGE	    4096ULL
-#define MAX_HEAPS   4096 /* at most so many heaps of arenas are read: a few for each CPU */
-#define MAX_THREADS 4096 /* at most so many threads' stack pointers are read */
-/* at most so many pages are counted one by one: 64 GiB, 128 MiB of pagemap */
+#define MAX_HEAPS   4096 /* at most this many heaps of arenas are read: a few for each CPU */
+#define MAX_THREADS 4096 /* at most this many threads' stack pointers are read */
+/* at most this many pages are counted one by one: 64 GiB, 128 MiB of pagemap */
 #define MAX_PAGES      (1U << 24)
 #define CHUNK_PAGES    8192
 #define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */

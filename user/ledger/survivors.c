@@ -11,7 +11,7 @@
 #include "base/vector.h"
 #include "ledger/internal.h"
 
-#define MAX_CHAIN 8 /* at most so many blocks are followed at one address */
+#define MAX_CHAIN 8 /* at most this many blocks are followed at one address */
 
 void survivors__init(struct survivors *s, const uint64_t seed[2])
 {

@@ -138,7 +138,7 @@ struct survivors {
 	uint64_t piece_ns, piece_allocs;
 	uint64_t exec_ns;    /* when the present program began; 0: there was no exec */
 	uint64_t stride;     /* one in `stride` of the older windows is kept: old_windows.c */
-	uint64_t most_parts; /* at most so many stretches are merged into one: old_stretches.c */
+	uint64_t most_parts; /* at most this many stretches are merged into one: old_stretches.c */
 	double dropped_s;    /* net seconds of the windows that are not kept any more */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;

@@ -20,7 +20,7 @@
 #include "pace/host.h"
 #include "pace/windows.h"
 
-#define PACE_SLOTS 8 /* shared: at most so many windows at a time */
+#define PACE_SLOTS 8 /* shared: at most this many windows at a time */
 
 /* Favoured processes: their largest number at a time, the length of a favour, and the time after a
  * favour in which the process cannot be favoured again. */

@@ -15,7 +15,7 @@
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read in a tick, in turn */
 #define WATCH_IDLE_NS (1000 * MS) /* between two readings of the CPU time of an idle process */
 #define SIZES_A_TICK  64	  /* most sizes read in a tick, of processes that used CPU time */
-#define OFFERS_A_TICK 4		  /* at most so many processes are offered a turn in a tick */
+#define OFFERS_A_TICK 4		  /* at most this many processes are offered a turn in a tick */
 #define FULL_TICKS    5		  /* after so many full ticks in a row, turns are limited */
 #define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the

@@ -381,7 +381,7 @@ static bool names_container(const char *name, const char *id)
 	return false;
 }
 
-/* Sets the error. Its text lists the cgroups on the level of `first` that could be the
+/* Sets the error. Its text lists the cgroups at the level of `first` that could be the
  * container. */
 static int not_unique(const struct walk *walk, uint32_t first, const char *id, struct error *err)
 {

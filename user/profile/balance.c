@@ -16,7 +16,7 @@
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
 #define LOST_ERROR    0.1   /* relative error of the lost blocks that W (balance.h) explains */
 #define STEADY_ERROR  0.02  /* further error: this share of the loss if all end by the wall clock */
-#define ONE_BY_ONE    8	    /* at most so many stacks are judged one by one (DOUBTS, ENDS) */
+#define ONE_BY_ONE    8	    /* at most this many stacks are judged one by one (DOUBTS, ENDS) */
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* no error explains growth above this many times the process's */

@@ -3,9 +3,9 @@
  *
  * The run is cut into segments. For each segment, the growth of the stack's memory is known. (What
  * this growth means differs by mode: see the callers.) A leak adds about the same amount in every
- * segment. A population in balance (a cache, connections) adds in some segments what it loses in
- * others. So the spread between the segments shows all that makes a figure uncertain: the sampling,
- * the windows, and the program's own ups and downs.
+ * segment. A population in steady state (a cache, connections) adds in some segments what it loses
+ * in others. So the spread between the segments shows all that makes a figure uncertain: the
+ * sampling, the windows, and the program's own ups and downs.
  *
  * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
  * Sampling Techniques, 3rd ed., section 6.3)

@@ -334,9 +334,9 @@ static int make_keys(struct matcher *m, struct error *err)
 			if (n_frames > m->limits->frames)
 				return error__set(
 					err, -EFBIG,
-					"up to profile %zu the stacks have more than %" PRIu64
-					" frames, with what is inlined in them: too many to "
-					"compare",
+					"the stacks of the profiles up to number %zu have more "
+					"than %" PRIu64 " frames, inlined ones included: too many "
+					"to compare",
 					p + 1, m->limits->frames);
 		}
 	}

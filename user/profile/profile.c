@@ -401,8 +401,8 @@ bool profile__knows_process_growth(const struct profile *profile)
 		(profile__is_windowed(profile) && profile->growth.bytes_per_s.known));
 }
 
-/* Is a part of the run unknown because the probes were withdrawn? (Never for windows, whose figures
- * are estimates for all times.) */
+/* Is a part of the run unknown because the probes were withdrawn? (Never for windows: their
+ * figures are estimates that cover the whole run.) */
 static bool was_withdrawn(const struct profile *profile)
 {
 	return !profile__is_windowed(profile) && profile->withdrawals;

@@ -31,9 +31,9 @@
  * that the run has, on average, in the wall time of one window. Then the window has as many of
  * these ends as a stretch with the net time w. profile/balance.h decides how the blocks of a stack
  * end, from the number of blocks that windows lose. The model assumes that the blocks that live
- * when a window opens are a population in balance, born at the rate r. Of these blocks the window
- * loses r times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are born in
- * the window and end after it make the loss smaller.
+ * when a window opens are a population in steady state, born at the rate r. Of these blocks the
+ * window loses r times the integral of (S(a) - S(infinity)) da, for a from 0 to w. Blocks that are
+ * born in the window and end after it make the loss smaller.
  *
  * LIVE. The live bytes at time t are those that were allocated before and survived until t
  * (Little's law, by strata):
@@ -52,20 +52,20 @@
  *
  * If a block ends between two stretches, memtrace notices only when its address is freed again, or
  * given to a sampled block. So some of the bytes that a stretch counts as held have already ended.
- * Their number is not known, but it has three upper limits. The first is the bytes
- * from earlier stretches that are still held at the end of the last stretch. The second is the
- * bytes that were allocated between the stretches, because a population in balance loses no more.
- * The third is the bytes that end between the stretches and whose end no later stretch notices.
- * This limit follows from the rate at which stretches find that blocks of earlier stretches have
- * ended. Half of the lowest limit is subtracted from the live bytes. The interval holds both
- * extremes: nothing subtracted, and the whole limit subtracted.
+ * Their number is not known, but it has three upper limits. The first is the bytes from earlier
+ * stretches that are still held at the end of the last stretch. The second is the bytes that were
+ * allocated between the stretches, because a population in steady state loses no more. The third is
+ * the bytes that end between the stretches and whose end no later stretch notices. This limit
+ * follows from the rate at which stretches find that blocks of earlier stretches have ended. Half
+ * of the lowest limit is subtracted from the live bytes. The interval holds both extremes: nothing
+ * subtracted, and the whole limit subtracted.
  *
  * GROWTH is (L(T) - L(q)) / (wall time between q and T). T is the end of the run, and q the time
  * when a quarter of its wall time was over. Blocks from before the start also end, but the run does
- * not know these blocks. A population in balance loses as many of the old blocks as it gains new
- * ones. So only blocks that never end are sure growth: the lower limit is r S(infinity). Where S
- * falls with age, S(infinity) is Aitken's extrapolation from S at the ages B/3, 2B/3 and B, where B
- * is the oldest age for which S is known. The process's number of blocks must allow this growth,
+ * not know these blocks. A population in steady state loses as many of the old blocks as it gains
+ * new ones. So only blocks that never end are sure growth: the lower limit is r S(infinity). Where
+ * S falls with age, S(infinity) is Aitken's extrapolation from S at the ages B/3, 2B/3 and B, where
+ * B is the oldest age for which S is known. The process's number of blocks must allow this growth,
  * too (struct windowed_process).
  *
  * AGES. T is the end of the run. Of the bytes born at time u, the share S(T - u) lives at T, and

@@ -13,7 +13,7 @@
  * it is cut */
 #define MAX_TEXT  4096
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
-/* a code object has at most so many bytes in front of its instructions */
+/* a code object has at most this many bytes in front of its instructions */
 #define HEAD 208
 
 /* Offsets of fields: OB_TYPE in any object, OB_SIZE in an object of variable size. */

@@ -36,7 +36,7 @@ struct child_task {
 	/* how long the child holds back if others need the CPU, and the largest share of a CPU that
 	 * it may take (gentle.h). Both 0: the child does not hold back */
 	double gentle_s, max_share;
-	size_t max_bytes; /* the child may write at most so many bytes */
+	size_t max_bytes; /* the child may write at most this many bytes */
 	/* bytes of address space that the child may have, in addition to the address space that
 	 * fork copies and to the size of the files; 0: 4 GiB */
 	uint64_t max_memory;

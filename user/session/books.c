@@ -12,7 +12,7 @@
 #include "capture/snapshot.h"
 #include "ledger/old_windows.h"
 
-#define WAITS_THREADS 128 /* waits are counted in processes of at most so many threads */
+#define WAITS_THREADS 128 /* waits are counted in processes of at most this many threads */
 
 /* While a window goes on, a new block may have taken the address since the tables were read. The
  * next part of the window finds that block in the table. */

@@ -6,8 +6,8 @@
 
 #include "session/internal.h"
 
-/* Begins the ledger of a target that is traced under a limit. Call it when the target's probes are
- * in place. 0 or negative errno. */
+/* Begins the ledger of a target whose cost has a limit (--max-overhead). Call it when the target's
+ * probes are in place. 0 or negative errno. */
 int books__begin(struct session *session, struct target *target);
 void books__free(struct target *target);
 
@@ -17,12 +17,12 @@ void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, d
 			enum net_clock_edge edge);
 
 /* Notes how often the target's threads have waited up to the edge that was noted last. The waits of
- * a thread that has ended are not known any more. So nothing is noted if other threads live than at
- * the last call. */
+ * a thread that has ended are not known any more. So nothing is noted if the set of living
+ * threads has changed since the last call. */
 void books__note_waits(struct target *target);
 
-/* Notes the target's counts at the beginning of a window. Call it when the window has been opened,
- * budget.pace.start_ns is set, and the target's counters were read. */
+/* Notes the target's counts at the beginning of a window. Call it after the window has been
+ * opened, budget.pace.start_ns has been set, and the target's counters have been read. */
 void books__opened(struct session *session, struct target *target);
 
 /* Tells the kernel side that it need not report ends of the target's blocks, because the target is
@@ -35,7 +35,7 @@ void books__rest(struct session *session, struct target *target);
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
 /* Records the present windows of n targets, or the parts of these windows that are over, in the
- * ledgers. First calls books__meet() for those targets for which it was not called yet. 0 or
+ * ledgers. First calls books__meet() for those targets for which it has not been called yet. 0 or
  * negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 

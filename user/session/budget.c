@@ -25,7 +25,7 @@
 #define MIN_INTERVAL  64
 /* a process's next window does not open while at least this many of its links are being closed */
 #define MAX_PAUSING 16
-/* at most so many threads of a process are asked whether they sleep; if the process has more
+/* at most this many threads of a process are asked whether they sleep; if the process has more
  * threads, it is not known whether it sleeps */
 #define MAX_THREADS 64
 /* How often the cost of regions is checked. REGIONS_OFTEN_NS: if the cost may pass its limit at any

@@ -17,7 +17,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-/* at most so many stops are followed while a program starts */
+/* at most this many stops are followed while a program starts */
 #define MAX_STOPS 100000
 
 /* Runs in the child: waits until memtrace traces this process, then becomes the command. */

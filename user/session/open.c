@@ -20,7 +20,7 @@
 #include "session/internal.h"
 #include "session/privileges.h"
 
-/* at most so many processes are traced at a time, if processes are selected */
+/* at most this many processes are traced at a time, if processes are selected */
 #define SELECTED_PROCESSES 2048
 
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
@@ -558,7 +558,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	}
 	files__reuse(s);
-	/* Reports wrong pids before anything costs time. */
+	/* Reports wrong pids before the slow steps. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = check_target(s, o->pids[i], err);
 		if (rc)

@@ -26,8 +26,8 @@
 #define FORESEE_EVERY_NS  500000000
 #define FORESEE_SHARE	  10
 #define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */
-/* Profiles of ended processes that are kept: at most so many, of at most so many bytes together.
- * The profiles of those processes that held most are kept. */
+/* Profiles of ended processes that are kept: at most this many, of at most this many bytes
+ * together. The profiles of those processes that held most are kept. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 

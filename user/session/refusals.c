@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_TOLD 5 /* at most so many reasons are told: a file may have hundreds of functions */
+#define MOST_TOLD 5 /* at most this many reasons are told: a file may have hundreds of functions */
 
 /* Does the target map code of the file? A refusal without a pid holds for all processes that map
  * the code, because the instruction that cannot be probed is the same in all of them. */

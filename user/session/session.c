@@ -20,7 +20,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define SIZES_AT_ONCE 32 /* at most so many sizes are read in one call; each takes some 50 us */
+#define SIZES_AT_ONCE 32 /* at most this many sizes are read in one call; each takes some 50 us */
 
 void session__free(struct session *s)
 {

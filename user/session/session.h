@@ -70,11 +70,12 @@ enum session_region_place {
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
 
-/* At most so many processes get probes of their own. The kernel takes 10 to 30 ms for the probes of
- * each process. */
+/* At most this many processes get probes of their own. The kernel takes 10 to 30 ms for the probes
+ * of each process. */
 #define SESSION_SEPARATE 16
 
-#define SESSION_FAVOURED 4 /* at most so many processes are favoured at a time: session__favour() */
+/* At most this many processes are favoured at a time: session__favour(). */
+#define SESSION_FAVOURED 4
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */

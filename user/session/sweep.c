@@ -65,7 +65,7 @@ static void seek_changed(struct session *s)
 }
 
 /* Makes a target of the process if the kernel side traces it, but the news of its beginning was
- * lost. It counts from now on: when it began is not known. */
+ * lost. Its time begins now, because its true beginning is not known. */
 static int adopt(pid_t pid, void *ctx)
 {
 	struct abi_event event = {.kind = EVENT_FORK,
@@ -94,8 +94,8 @@ static int adopt(pid_t pid, void *ctx)
 
 /* Finds the processes whose first news was lost. If such a process has ended meanwhile, frees its
  * row in the kernel's tables. The order of the steps matters: the rows are read before the search,
- * and news is taken after it. A process that had a row but is then still unknown was not found by
- * the search, so it has ended. 0, or negative errno: the search is to be made again. */
+ * and news is taken after it. If a process had a row, and is still unknown after that, the
+ * search did not find it, so it has ended. 0; on a negative errno the caller searches again. */
 static int seek_strangers(struct session *s)
 {
 	_cleanup_free_ uint32_t *processes = NULL;

@@ -16,7 +16,7 @@
  * allocated bytes are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
-#define LEAST_SINCE_EXEC_NS 5000000000ULL /* growth since an exec is estimated from then on */
+#define LEAST_SINCE_EXEC_NS 5000000000ULL /* least time since an exec for its growth */
 
 uint64_t trend__begin_ns(const struct build *b)
 {
@@ -43,7 +43,7 @@ struct rows {
 /* Returns how many bytes one more sample of the site would add, at the site's mean size. Where the
  * interval became coarser during the run, the next sample stands for more than most samples so far.
  * Where the interval became finer, the next sample stands for less, but some samples so far stand
- * for more. So this is the larger one of two figures: what the samples so far stand for on the
+ * for more. So the function uses the larger of two figures: what the samples so far stand for on
  * average, and what the next sample stands for. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
@@ -86,8 +86,8 @@ static const struct abi_live *next_held(struct held_walk *walk)
 
 /* For a run without a series: segments of growth are made from the blocks that are still held, by
  * their time of birth. A leak adds blocks at the same rate all the time, and all of them stay.
- * Blocks born in the last quarter of the run are not counted, because even in a population in
- * balance they may not have died yet. Blocks born in the first quarter are not counted either,
+ * Blocks born in the last quarter of the run are not counted, because even in a steady
+ * state they may not have died yet. Blocks born in the first quarter are not counted either,
  * because what is set up at the start does not grow later. Segments are in descending order of
  * time. Some blocks live long, but not for ever: the older a segment is, the fewer of these blocks
  * are left. */
@@ -131,8 +131,8 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 }
 
 /* For a run with a series: its snapshots tell what each site held from time to time, because
- * continuous tracing sees every free. Blocks that an exec took away stay in these sums, but they do
- * not change after the exec, and only snapshots since the exec are used. */
+ * continuous tracing sees every free. These sums still include blocks that an exec removed. This
+ * part of the sums does not change after the exec, and only snapshots since the exec are used. */
 static void rows_of_series(const struct build *b, const struct profile *p,
 			   const struct process_sites *sites, struct rows *rows)
 {
@@ -177,9 +177,9 @@ static double allocated_by(const struct build *b, const struct process_sites *si
 				 (double)sites->sites[site].alloc_bytes);
 }
 
-/* For several ages, adds two shares to each site. Of the memory that the site allocated at least
- * that long ago, the first is the share that is still held. Of the site's live memory, the second
- * is the share that is at least that old. Allocation over time is known from the series; without a
+/* For several ages, sets two shares of each site. `survival`: of the memory that the site allocated
+ * at least that long ago, the share that is still held. `older`: of the site's live memory, the
+ * share that is at least that old. Allocation over time is known from the series; without a
  * series it is assumed to be even. What was allocated before an exec does not count. 0 or
  * -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
@@ -246,11 +246,11 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum, false);
 }
 
-/* Blocks from before the run die unseen. A population in balance that turns over more slowly than
- * the run lasts (a large cache) seems to grow by as much memory as those earlier blocks release.
- * Then all stacks together seem to grow by more than the process does. Any stack whose blocks go on
- * dying may cause the whole excess. So the excess lowers the low end of each such stack's interval.
- * process: growth of the process in bytes per second, as stacks would show it. */
+/* memtrace does not see the frees of blocks from before the run. A population in steady state whose
+ * blocks live longer than the run (a large cache) seems to grow by as much memory as these frees
+ * release. Then all stacks together seem to grow by more than the process does. Any stack whose
+ * blocks go on dying may cause the whole excess. So the excess lowers the low end of each such
+ * stack's interval. process: growth of the process in bytes per second, as stacks would show it. */
 static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {
 	const struct growth *all = &p->growth.attributed;
@@ -271,9 +271,9 @@ static void allow_for_excess(struct profile *p, const struct process_sites *site
 	}
 }
 
-/* Adds the rows that the series gives. Returns whether the blocks' births must give them instead:
- * there is no series, or its snapshots are too far apart for the time since an exec. Then all rows
- * are empty. */
+/* Adds the rows that the series gives. Returns true if the rows must be made from the blocks'
+ * times of birth, because there is no series, or too few of its snapshots are later than the exec.
+ * Then all rows are empty. */
 static bool add_rows(const struct build *b, const struct profile *p,
 		     const struct process_sites *sites, struct rows *rows)
 {

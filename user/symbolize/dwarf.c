@@ -14,7 +14,7 @@
 
 #define MAX_ADDRESSES	 (1u << 24)   /* most addresses per call */
 #define MAX_STREAM_BYTES (256u << 20) /* most bytes from the child */
-/* the stream has at most so many bytes per address, on average; addresses in clang take 1 KiB */
+/* the stream has at most this many bytes per address, on average; addresses in clang take 1 KiB */
 #define ADDRESS_BYTES (16u << 10)
 
 struct dwarf_test_hooks dwarf__test_hooks;

@@ -11,7 +11,7 @@
 
 #include "sandbox/stream.h"
 
-/* an address has at most so many frames; if there are more, the outermost inlined functions are
+/* an address has at most this many frames; if there are more, the outermost inlined functions are
  * left out */
 #define DWARF_MAX_FRAMES 64
 

@@ -129,8 +129,8 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 
 /* --- which functions, inlined in which, hold an address --- */
 
-/* Makes a new scope inside the scope `parent`. Moves those of the DIE's addresses into it that were
- * in `parent` until now. Returns the new scope's index; NONE: there are no such addresses. */
+/* Makes a new scope inside the scope `parent`. Moves into it those addresses of the DIE that were
+ * in `parent`. Returns the new scope's index; NONE: there are no such addresses. */
 static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
 	struct ranges range = {0};

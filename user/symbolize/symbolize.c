@@ -16,7 +16,7 @@
 #include "symbolize/lines.h"
 #include "symbolize/symtab.h"
 
-/* at most so many bytes of answers from DWARF; if there are more, answers are dropped */
+/* at most this many bytes of answers from DWARF; if there are more, answers are dropped */
 #define LINES_MAX_BYTES (32ULL << 20)
 /* seconds per file; libLLVM with full debug information takes several */
 #define DWARF_PATIENCE_S 20

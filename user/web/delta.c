@@ -117,7 +117,7 @@ static void take_last(struct deltas *deltas, struct delta *d, const struct proce
 	int rc = decode_bytes("the first profile", d->file, d->size, &first, &err);
 
 	if (!rc && !profile__same_run(first, process->latest)) {
-		end(deltas, d, 409, "another program runs under this number now\n");
+		end(deltas, d, 409, "this pid now belongs to another program\n");
 		return;
 	}
 	rc = rc ?: write_gains(d, first, process);

@@ -20,14 +20,14 @@ int gains__between(const struct profile *before, const struct profile *now, stru
  * memory. */
 double (*gains__allocated(const struct profile *profile))[2];
 
-#define GAINS_AWAY 1024 /* stacks that are missing in a profile are remembered, at most so many */
+#define GAINS_AWAY 1024 /* at most this many stacks that a profile lacks are remembered */
 
 /* What was sent of the allocations of a process's stacks so far: objects and bytes. All zero: as
  * much as the newest profile has. */
 struct gains_sent {
 	double (*of)[2]; /* by site of the newest profile; owned; NULL: as much as it has */
-	/* Stacks that the newest profile lacks. A profile may lack a stack that the next one has
-	 * again: the frames of a stack are not found for a moment. */
+	/* Stacks that the newest profile lacks. A stack may be missing in one profile and
+	 * present in the next, because its frames could not be found for a moment. */
 	struct gains_away {
 		uint64_t stack; /* hash */
 		double sent[2];

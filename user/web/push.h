@@ -67,8 +67,8 @@ int push__start(struct push *push);
  * `revents`. 0, whether there is input or not, or negative errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
 
-/* For people: the receivers, their state, and what waits for them. push may be NULL. Always returns
- * 0, as the functions that answer other paths do on success. */
+/* Writes a text for people: the receivers, their state, and what waits for them. push may be NULL.
+ * Always returns 0, as the functions that answer other paths do on success. */
 int push__describe(const struct push *push, FILE *to);
 
 /* --- private to push*.c --- */

@@ -170,7 +170,7 @@ static void begin_delta(const struct route *r, uint64_t seconds)
 			   DELTA_WAITS);
 }
 
-/* Can the process have a new profile? If not, answers with the reason. */
+/* Can a new profile of the process be made? If not, answers with the reason. */
 static bool is_traced(const struct route *r)
 {
 	if (r->process->ended)
@@ -194,7 +194,7 @@ static void answer_pprof(const struct route *r)
 	if (rc < 0)
 		return;
 	if (rc && (debug || !seconds || seconds > DELTA_MOST_S)) {
-		reply__say(r->reply, 400, "'seconds' must be 1 to %d, without 'debug'\n",
+		reply__say(r->reply, 400, "'seconds' must be 1 to %d, and cannot go with 'debug'\n",
 			   DELTA_MOST_S);
 		return;
 	}

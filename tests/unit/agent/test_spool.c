@@ -329,7 +329,7 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_int_equal(spool.fd, -1);
 }
 
-/* A trial finds what the start would refuse. The trial changes nothing. */
+/* A trial reports the errors that opening the spool would report. It changes nothing. */
 static void a_trial_finds_the_same(void **state)
 {
 	struct error err = {};

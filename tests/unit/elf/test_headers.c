@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads headers of files made by hand in memory: valid headers, and false ones. */
+/* Reads headers of files made by hand in memory: valid headers, and invalid ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,7 +134,7 @@ static void test_walks(void **state)
 	assert_true(elf_walk__next(&walk, &segment));
 	assert_false(elf_walk__next(&walk, &segment));
 
-	/* Tables behind the end of the file. */
+	/* Tables beyond the end of the file. */
 	for (uint64_t off = sizeof(file); off; off <<= 1) {
 		make();
 		file.ehdr.e_shoff = file.ehdr.e_phoff = off;
@@ -154,7 +154,7 @@ static void test_numbers(void **state)
 	struct elf_headers headers;
 
 	(void)state;
-	/* Numbers that do not fit in the header are in the first section. */
+	/* Numbers that do not fit in the header are in the first section header. */
 	make();
 	file.ehdr.e_shnum = 0;
 	file.ehdr.e_shstrndx = SHN_XINDEX;

@@ -144,10 +144,10 @@ static void test_origins(void **state)
 			 "     9    512 B            page_new (plain)\n"
 			 "     3     96 B   1.0 KiB  2 others\n"
 			 "    77  7.0 KiB            unknown\n");
-	assert_has(
-		text,
-		"Known blocks: 812 that tracing sampled and that live. As a check, half told the "
-		"functions of 400 others,\n399 of them rightly (99.8 %; of the bytes 99.8 %).\n");
+	assert_has(text,
+		   "Known blocks: 812 that tracing sampled and that live. As a check, each half\n"
+		   "was used to name the functions of the other half: 400 blocks were named,\n"
+		   "399 of them correctly (99.8 % of the blocks, 99.8 % of the bytes).\n");
 	free(text);
 	text = text_of(&report, 0);
 	assert_has(text, "{\"stack\":[\"page_new\"],\"blocks\":9,\"bytes\":512,\"pinned\":0,"

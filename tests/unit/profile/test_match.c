@@ -54,8 +54,8 @@ static void frames_of_others_are_bounded(void **state)
 	assert_int_equal(match__stacks(both, 2, &less, &match, &err), -EFBIG);
 	assert_string_equal(
 		err.text,
-		"up to profile 2 the stacks have more than 1799 frames, with what is inlined "
-		"in them: too many to compare");
+		"the stacks of the profiles up to number 2 have more than 1799 frames, inlined "
+		"ones included: too many to compare");
 	/* without the large profile, the frames of the small one are few */
 	assert_int_equal(match__stacks(both, 1, &(struct match_limits){9, 100}, &match, &err), 0);
 	match__clear(&match);

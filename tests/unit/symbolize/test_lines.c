@@ -25,7 +25,7 @@ static struct dwarf_frames answer(uint32_t line)
 	return frames;
 }
 
-/* Adds a few answers per round. Compares with an array of the answer for each address. */
+/* Adds a few answers per round. Compares what is kept with an array of the answers by address. */
 static void test_answers_are_kept(void **state)
 {
 	enum { ADDRESSES = 500, NOT_ASKED = -1 };

@@ -357,6 +357,10 @@ static void a_lower_bound_has_no_interval(void **state)
 	assert_null(strstr(text, " - "));
 	free(text);
 	assert_says("/targets", NULL, NULL, 200, "\"live_bytes_high\":null,");
+	text = ask_with("/metrics", NULL, NULL, 200);
+	assert_has(text, "\nmemtrace_live_low_bytes{");
+	assert_null(strstr(text, "\nmemtrace_live_high_bytes{"));
+	free(text);
 }
 
 /* The heap of a process limits the estimate of this process. It does not limit that of a group. */
