@@ -356,28 +356,7 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* Returns the relative variance of the rate of bytes, from gap to gap. The rate varies as much from
- * window to window, for example if the process reads in bursts. */
-static double rate_variance(const struct net_clock *c)
-{
-	double work = 0, net = 0, squares = 0;
-	struct span span;
-	size_t n = 0;
-
-	for (size_t i = 0; i + 1 < c->n; i++) {
-		if (!span_at(c, i, &span) || !span.gap)
-			continue;
-		work += span.work;
-		net += span.net_s;
-		n++;
-	}
-	for (size_t i = 0; i + 1 < c->n && net > 0; i++)
-		if (span_at(c, i, &span) && span.gap)
-			squares += pow(span.work - work / net * span.net_s, 2);
-	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
-}
-
-/* A ratio estimate: the sum of y in windows as a multiple of the sum of x. */
+/* A ratio estimate: the sum of y as a multiple of the sum of x. */
 struct ratio {
 	double x, y, xx, xy, yy;
 	size_t n;
@@ -402,6 +381,19 @@ static double ratio_variance(const struct ratio *r)
 		return INFINITY;
 	return fmax(r->yy - 2 * ratio * r->xy + ratio * ratio * r->xx, 0) * (double)r->n /
 	       (double)(r->n - 1);
+}
+
+/* Returns the relative variance of the rate of bytes, from gap to gap. The rate varies as much from
+ * window to window, for example if the process reads in bursts. */
+static double rate_variance(const struct net_clock *c)
+{
+	struct ratio bytes = {};
+	struct span span;
+
+	for (size_t i = 0; i + 1 < c->n; i++)
+		if (span_at(c, i, &span) && span.gap)
+			ratio_add(&bytes, span.net_s, span.work);
+	return bytes.y > 0 ? ratio_variance(&bytes) / (bytes.y * bytes.y) : INFINITY;
 }
 
 /* The net time of windows, computed from the work that was done in them. */

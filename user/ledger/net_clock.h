@@ -78,9 +78,8 @@
  * be anywhere. Two limits that are close together are rarely so by chance. If they are far apart,
  * the upper limit may be that of bursts, so neither is used. If threads wait by a timer, the lower
  * limit is the upper one by construction. NET_CLOCK_WAITS_TIMED is the probability that such waits
- * outnumber those for work. If the process uses as
- * much CPU time per second in gaps as in windows, it always has work, and the limits say
- * nothing. */
+ * outnumber those for work. If the process uses as much CPU time per second in gaps as in windows,
+ * it always has work, and the limits say nothing. */
 #define NET_CLOCK_WAITS_ERROR 0.15 /* the least relative error of either limit */
 #define NET_CLOCK_WAITS_OFF   0.05
 #define NET_CLOCK_WAITS_TIMED 0.005

@@ -357,17 +357,25 @@ size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max)
 	return n;
 }
 
+/* read_text() of a thread's file. */
+static ssize_t read_thread_text(pid_t pid, pid_t tid, const char *name, char *buf, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	return read_text(AT_FDCWD, path, buf, size);
+}
+
 bool process__sleeps(pid_t pid, size_t max)
 {
 	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
 	struct process_info thread;
-	char path[64], text[1024];
+	char text[1024];
 	size_t n = 0;
 	pid_t tid;
 
 	while ((tid = process__next_thread(threads))) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-		if (n++ == max || read_text(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+		if (n++ == max || read_thread_text(pid, tid, "stat", text, sizeof(text)) <= 0 ||
 		    parse_stat(text, &thread) || strchr("RD", thread.state))
 			return false;
 	}
@@ -468,13 +476,11 @@ int process__waits(pid_t pid, size_t max, struct process_waits *ret)
 		return threads ? -ENOMEM : -errno;
 	while ((tid = process__next_thread(threads))) {
 		const char *waits;
-		char path[64];
 		ssize_t len;
 
 		if (n++ == max)
 			return -E2BIG;
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-		len = read_text(AT_FDCWD, path, status, STATUS_MAX);
+		len = read_thread_text(pid, tid, "status", status, STATUS_MAX);
 		if (len < 0)
 			return (int)len;
 		waits = status_value(status, "voluntary_ctxt_switches");

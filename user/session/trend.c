@@ -271,24 +271,17 @@ static void allow_for_excess(struct profile *p, const struct process_sites *site
 	}
 }
 
-/* Adds the rows that the series gives. Returns true if the rows must be made from the blocks'
- * times of birth, because there is no series, or too few of its snapshots are later than the exec.
- * Then all rows are empty. */
-static bool add_rows(const struct build *b, const struct profile *p,
-		     const struct process_sites *sites, struct rows *rows)
+/* Must the rows be made from the blocks' times of birth? They must if there is no series, or if too
+ * few of its snapshots are later than the exec. */
+static bool needs_births(const struct build *b)
 {
+	const struct series_snapshot *bounds[SERIES_SEGMENTS];
 	uint64_t begin_ns = trend__begin_ns(b);
-	bool since_exec = begin_ns > b->begin_ns;
 
-	if (b->series)
-		rows_of_series(b, p, sites, rows);
-	if (b->series && (!since_exec || rows->n_segments >= GROWTH_MIN_SEGMENTS ||
-			  b->end_ns < begin_ns + LEAST_SINCE_EXEC_NS))
-		return false;
-	memset(rows->at, 0, (sites->n + 1) * sizeof(*rows->at));
-	rows->n_segments = 0;
-	rows->bytes = rows->footprint = 0;
-	return b->end_ns > begin_ns;
+	if (!b->series)
+		return true;
+	return begin_ns > b->begin_ns && b->end_ns >= begin_ns + LEAST_SINCE_EXEC_NS &&
+	       series__boundaries(b->series, begin_ns, b->end_ns, bounds) < GROWTH_MIN_SEGMENTS;
 }
 
 int trend__add_growth(const struct build *b, struct profile *p, const struct process_sites *sites)
@@ -305,7 +298,9 @@ int trend__add_growth(const struct build *b, struct profile *p, const struct pro
 		return -ENOMEM;
 	for (size_t i = 0; i < sites->n; i++)
 		header[i] = allocators_own__header(b, p, &sites->keys[i].stack);
-	if (add_rows(b, p, sites, &rows))
+	if (!needs_births(b))
+		rows_of_series(b, p, sites, &rows);
+	else if (b->end_ns > trend__begin_ns(b))
 		rows_of_births(b, sites, &rows);
 	p->growth.stacks_known = rows.n_segments >= GROWTH_MIN_SEGMENTS;
 	if (!p->growth.stacks_known)
