@@ -31,8 +31,9 @@ struct group {
 	size_t n, windowed, inactive;
 	double windows; /* number of windows of its processes so far */
 	struct estimate live;
-	double unseen;	      /* the largest high end of a process that seems to hold nothing */
-	bool no_low, no_high; /* this end of the interval is not known for one of the processes */
+	/* the largest high end of a process that seems to hold nothing; NaN: one is not known */
+	double unseen;
+	bool no_low, no_high; /* the figure of one of the processes is a bound without this end */
 	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
 	struct pool_sum pools[MOST_POOLS + 1]; /* the last pool has the sum of all others */
@@ -101,10 +102,10 @@ static int add(struct group *g, const struct process *p)
 	g->windowed += profile__is_windowed(profile);
 	g->windows += (double)profile->windows.n;
 	estimate__merge_process(&g->live, &p->live);
-	g->no_low |= isnan(live.low);
-	g->no_high |= isnan(live.high);
-	if (!(p->live.bytes > 0))
-		g->unseen = fmax(g->unseen, live.high);
+	g->no_low |= profile__is_upper_bound(profile);
+	g->no_high |= profile__is_lower_bound(profile);
+	if (!(p->live.bytes > 0) && (live.high > g->unseen || isnan(live.high)))
+		g->unseen = live.high;
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
 		g->freed_bytes += profile->sites[i].freed_bytes;

@@ -380,6 +380,25 @@ static void a_group_may_hold_more_than_one_heap(void **state)
 		    "memtrace_live_high_bytes{group=\"leaky\"} 12582912\n");
 }
 
+/* A sum over processes leaves out a process of which windows saw nothing. Without any live memory,
+ * no upper end is known. */
+static void what_windows_did_not_see_is_left_out(void **state)
+{
+	(void)state;
+	for (pid_t pid = 7; pid < 9; pid++) {
+		struct profile *profile = new_profile(1 << 20);
+		char *text;
+
+		profile->mode = pid == 7 ? MODE_WINDOWED : MODE_CONTINUOUS;
+		if (pid == 8)
+			STACK(profile, 1, 64, 4, "malloc", "keep<T>", "main");
+		come_with(profile, pid, "leaky", START_NS, 4);
+		text = ask_with("/metrics", NULL, NULL, 200);
+		assert_int_equal(strstr(text, "\nmemtrace_live_high_bytes{") != NULL, pid == 8);
+		free(text);
+	}
+}
+
 /* Losses of the whole run are in each profile, and count once. */
 static void losses_are_added_up(void **state)
 {
@@ -1122,6 +1141,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
 		cmocka_unit_test_setup_teardown(an_estimate_has_its_interval, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_may_hold_more_than_one_heap, begin, end),
+		cmocka_unit_test_setup_teardown(what_windows_did_not_see_is_left_out, begin, end),
 		cmocka_unit_test_setup_teardown(a_lower_bound_has_no_interval, begin, end),
 		cmocka_unit_test_setup_teardown(losses_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
