@@ -561,7 +561,8 @@ $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge
 	targets__welcome,-Wl,--wrap=$(f))
 
 # The tests replace the child of each scan.
-$(CHECK_B)/unit/heap/test_search $(CHECK_B)/unit/heap/test_census_child: UNIT_FLAGS := $(foreach f,\
+$(CHECK_B)/unit/heap/test_search $(CHECK_B)/unit/heap/test_census_child \
+	$(CHECK_B)/unit/heap/test_large: UNIT_FLAGS := $(foreach f,\
 	scan__start scan__stream scan__end,-Wl,--wrap=$(f))
 
 # Headers of the kernel side (bpf/*.bpf.h), compiled for the host.

@@ -194,7 +194,7 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 		fuzz_heap__change(heap);
 	require(!maps__parse(heap->text, strlen(heap->text), &maps, NULL));
 	require(!image__new(&maps, &source, &limits, &image) && !blocks__new(&blocks));
-	require(!heap__find_blocks(image, blocks, &found));
+	require(!heap__find_blocks(image, blocks, false, &found));
 	sums.blocks = blocks;
 	blocks__each(blocks, fuzz_heap__check_block, &sums);
 	for (size_t i = 0; i < found.n_arenas; i++)

@@ -51,18 +51,19 @@ static bool has_jemalloc(const struct heap_found *found)
 	return false;
 }
 
-int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret)
+int heap__find_blocks(struct image *image, struct blocks *blocks, bool alone,
+		      struct heap_found *ret)
 {
 	size_t dropped[HEAP_ALLOCATORS] = {};
-	int err = glibc__find(image, blocks, ret);
+	int err = glibc__find(image, blocks, alone, ret);
 
 	if (!err)
-		err = jemalloc__find(image, blocks, ret);
+		err = jemalloc__find(image, blocks, alone, ret);
 	if (!err)
 		err = blocks__finish(blocks, dropped);
 	if (err)
 		return err;
-	if (has_jemalloc(ret))
+	if (has_jemalloc(ret) && !alone)
 		jemalloc__free_cached(image, blocks, ret);
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		ret->quality[i].dropped_spans = dropped[i];

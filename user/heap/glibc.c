@@ -12,7 +12,7 @@ static void cleanup_glibc(struct glibc *g)
 	free(g->caches);
 }
 
-int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *found)
+int glibc__find(struct image *image, struct blocks *blocks, bool alone, struct heap_found *found)
 {
 	_cleanup_(cleanup_glibc) struct glibc g = {
 		.image = image,
@@ -24,9 +24,9 @@ int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *f
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < g.n_ranges && !err; i++)
+	for (size_t i = 0; i < g.n_ranges && !err && !alone; i++)
 		err = glibc__walk(&g, &g.ranges[i]);
-	if (!err)
+	if (!err && !alone)
 		err = glibc__free_cached(&g);
 	return err ? err : glibc__find_mmapped(&g);
 }

@@ -9,8 +9,8 @@
 #include "heap/find.h"
 #include "heap/image.h"
 
-/* Adds the spans of all arenas and mmapped blocks, before blocks__finish(). 0, also if there is no
- * glibc heap or the time is over; -ENOMEM. */
-int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
+/* Adds the spans of all arenas and mmapped blocks, before blocks__finish(). alone: only mmapped
+ * blocks. 0, also if there is no glibc heap or the time is over; -ENOMEM. */
+int glibc__find(struct image *image, struct blocks *blocks, bool alone, struct heap_found *found);
 
 #endif

@@ -74,6 +74,7 @@ struct jemalloc {
 	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
 	 * start. (False: jemalloc was built without this feature.) */
 	bool pads;
+	bool alone; /* slabs are left out */
 	/* Large blocks whose size class is as large as their extent. If `pads` is true, the size
 	 * class is too large by a page (5.3.1). `pads` is certain only when all extents have been
 	 * seen, so these blocks are added last. */
@@ -493,7 +494,7 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 			struct extent extent;
 			int err;
 
-			if (!at || at == last)
+			if (!at || at == last || (j->alone && LEAF_SLAB(entry)))
 				continue;
 			last = at;
 			if (!read_extent(j, entry, &extent) || extent.start != page + i * HEAP_PAGE)
@@ -530,7 +531,7 @@ static int add_all(struct jemalloc *j)
 	return err;
 }
 
-int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found *found)
+int jemalloc__find(struct image *image, struct blocks *blocks, bool alone, struct heap_found *found)
 {
 	_cleanup_free_ struct samples *samples = calloc(1, sizeof(*samples));
 	_cleanup_free_ struct jemalloc *j = calloc(1, sizeof(*j));
@@ -543,13 +544,14 @@ int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found
 		.blocks = blocks,
 		.found = found,
 		.quality = &found->quality[HEAP_JEMALLOC],
+		.alone = alone,
 	};
 	image__forget(image);
 	take_samples(image, samples);
 	err = find_tree(j, samples) ? add_all(j) : 0;
 	if (!err)
 		err = add_full(j);
-	if (!err && j->n_records)
+	if (!err && j->n_records && !alone)
 		err = jemalloc__add_records(image, j->records, j->n_records, j->layout->szind,
 					    found);
 	free(j->full);

@@ -9,9 +9,11 @@
 #include "heap/find.h"
 #include "heap/image.h"
 
-/* Adds the spans of all slabs, large extents and free extents, before blocks__finish(). 0, also if
- * there is no jemalloc or the time is over; -ENOMEM. */
-int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
+/* Adds the spans of all slabs, large extents and free extents, before blocks__finish(). alone: no
+ * slabs, and no records of extents. 0, also if there is no jemalloc or the time is over;
+ * -ENOMEM. */
+int jemalloc__find(struct image *image, struct blocks *blocks, bool alone,
+		   struct heap_found *found);
 
 /* Returns how many bytes a block of a size class has. number: jemalloc's number of the class, from
  * 0 on. */

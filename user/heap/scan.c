@@ -66,7 +66,7 @@ static enum child_exit run(FILE *out, int mem_fd, int pagemap_fd, void *ctx)
 
 	(void)mem_fd, (void)pagemap_fd;
 	if (!image__new(&work->maps, &source, &limits, &view.image) && !blocks__new(&view.blocks) &&
-	    !heap__find_blocks(view.image, view.blocks, &found)) {
+	    !heap__find_blocks(view.image, view.blocks, work->task.alone, &found)) {
 		view.found = &found;
 		status = work->task.fn(&view, out, work->task.ctx);
 	}

@@ -40,6 +40,7 @@ struct scan_task {
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
+	bool alone; /* find only blocks that have a mapping or an extent of their own (find.h) */
 	struct scan_pace pace;
 	double patience_s;    /* time limit for the whole scan; 0: SCAN_PATIENCE_S */
 	uint64_t max_memory;  /* memory of the child, bytes; 0: SCAN_MAX_MEMORY */

@@ -25,7 +25,8 @@
 	X(PART_WALL_GROWTH, "wall_growth")     /* WALL CLOCK in balance.h */                       \
 	X(PART_SURE, "sure")		       /* WHAT SURELY GROWS in balance.h */                \
 	X(PART_LIMITS, "limits")	       /* LIMITS in balance.h, of live bytes */            \
-	X(PART_GROWTH_LIMITS, "growth_limits") /* LIMITS in balance.h, of growth */
+	X(PART_GROWTH_LIMITS, "growth_limits") /* LIMITS in balance.h, of growth */                \
+	X(PART_LARGE, "large")		       /* LARGE BLOCKS in large.h */
 
 enum windowed_part {
 #define X(part, name) part,

@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_SANDBOX_STREAM_H
 #define MEMTRACE_SANDBOX_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Called about ten times a second while a caller waits. */
@@ -26,6 +27,9 @@ struct stream; /* opaque */
 int stream__new(int fd, double patience_s, const struct stream_waiting *waiting, size_t max_bytes,
 		struct stream **ret);
 void stream__free(struct stream *stream);
+
+/* Can something be read at once: bytes, the end of the stream, or an error? */
+bool stream__ready(const struct stream *stream);
 
 /* Reads exactly len bytes. Returns 1; 0 when the stream is at its end; -ETIMEDOUT; -ECHILD when the
  * stream ends within the len bytes or exceeds max_bytes; or a read error. */

@@ -12,11 +12,16 @@ static struct blocks *blocks;
 static struct heap_found found;
 static struct image *image;
 
-static inline void find(void)
+static inline void find_some(bool alone)
 {
 	image = fake__image(&fake);
 	assert_int_equal(blocks__new(&blocks), 0);
-	assert_int_equal(heap__find_blocks(image, blocks, &found), 0);
+	assert_int_equal(heap__find_blocks(image, blocks, alone, &found), 0);
+}
+
+static inline void find(void)
+{
+	find_some(false);
 }
 
 static inline void end(void)

@@ -439,12 +439,11 @@ static void test_other_arena(void **state)
 	end();
 }
 
-static void test_mmapped(void **state)
+static void put_mmapped(void)
 {
 	static const long sizes[] = {32, 0};
 	unsigned char *bytes;
 
-	(void)state;
 	start(0x2000);
 	bytes = fake__add(&fake, MMAPS, 0x40000, FAKE_ANON);
 	memset(bytes, 1, 0x3000); /* a neighbour */
@@ -462,12 +461,35 @@ static void test_mmapped(void **state)
 		fake__set_page(&fake, MMAPS + page, 0);
 	fake__put(&fake, MMAPS + 0x34000 + 8, 0x5000 | 2);
 	fake__put(&fake, MMAPS + 0x39000 + 8, 0x9000 | 2); /* too long */
+}
+
+static void test_mmapped(void **state)
+{
+	(void)state;
+	put_mmapped();
 	find();
 	assert_good();
 	assert_place(0, PLACE_LARGE, 3, 0x21000 - 16 + 0xc000 + 0x5000 - 16);
 	assert_block(MMAPS + 0x3010, 0x21000 - 16, true);
 	assert_block(MMAPS + 0x28000, 0xc000, true);
 	assert_block(MMAPS + 0x34010, 0x5000 - 16, true);
+	end();
+}
+
+/* Only blocks with a mapping of their own are wanted. */
+static void test_mmapped_alone(void **state)
+{
+	struct block block;
+
+	(void)state;
+	put_mmapped();
+	find_some(true);
+	assert_int_equal(found.quality[HEAP_GLIBC].found_large, 0x21000 + 0x10000 + 0x5000);
+	assert_int_equal(found.quality[HEAP_GLIBC].own_large, 0x21000 + 0x10000 + 0x5000);
+	assert_block(MMAPS + 0x3010, 0x21000 - 16, true);
+	assert_block(MMAPS + 0x28000, 0xc000, true);
+	assert_int_equal(blocks__n_spans(blocks), 3);
+	assert_false(blocks__find(blocks, BRK + 0x10, &block));
 	end();
 }
 
@@ -596,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_2_43),
 		cmocka_unit_test(test_other_arena),
 		cmocka_unit_test(test_mmapped),
+		cmocka_unit_test(test_mmapped_alone),
 		cmocka_unit_test(test_bad_header),
 		cmocka_unit_test(test_absent_pages),
 		cmocka_unit_test(test_blocks_with_holes),

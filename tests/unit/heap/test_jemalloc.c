@@ -98,7 +98,7 @@ static struct heap_count sum(size_t arena, enum heap_place place)
 	return sum;
 }
 
-static void check_slabs_and_extents(void)
+static void put_slabs_and_extents(void)
 {
 	/* sizes by number: 3 is 48 bytes, 10 is 192, 36 is 16384 */
 	const struct model slab = {.addr = HEAP + 0x1000,
@@ -117,13 +117,19 @@ static void check_slabs_and_extents(void)
 	const struct model large = {.addr = HEAP + 0x8040, .size = 0x5000, .szind = 36, .arena = 9};
 	const struct model dirty = {
 		.addr = HEAP + 0x10000, .size = 0x8000, .state = 1, .szind = NO_SIZE};
-	struct block block;
 
 	start();
 	put_extent(&slab);
 	put_extent(&other_arena);
 	put_extent(&large);
 	put_extent(&dirty);
+}
+
+static void check_slabs_and_extents(void)
+{
+	struct block block;
+
+	put_slabs_and_extents();
 	find();
 	assert_int_equal(found.n_arenas, 2);
 	/* 12288 / 48 = 256 blocks; by the bitmap the last 64 are in use */
@@ -152,6 +158,26 @@ static void test_slabs_and_extents(void **state)
 	(void)state;
 	for (version = V5_3; version <= V5_3_DEEP; version++)
 		check_slabs_and_extents();
+	version = V5_3;
+}
+
+/* Only large blocks are wanted. */
+static void test_extents_alone(void **state)
+{
+	struct block block;
+
+	(void)state;
+	for (version = V5_3; version <= V5_3_DEEP; version++) {
+		put_slabs_and_extents();
+		find_some(true);
+		assert_int_equal(found.n_arenas, 2);
+		assert_int_equal(blocks__n_spans(blocks), 2);
+		assert_true(blocks__find(blocks, HEAP + 0x8040 + 16383, &block));
+		assert_int_equal(block.start, HEAP + 0x8040);
+		assert_true(block.in_use);
+		assert_false(blocks__find(blocks, HEAP + 0x1000, &block));
+		end();
+	}
 	version = V5_3;
 }
 
@@ -666,6 +692,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slabs_and_extents),
+		cmocka_unit_test(test_extents_alone),
 		cmocka_unit_test(test_behind_files),
 		cmocka_unit_test(test_old_slabs),
 		cmocka_unit_test(test_large_pages),

@@ -37,7 +37,7 @@ static int find_and_count(struct image *image, struct blocks *blocks, FILE *told
 	const struct scan_view view = {image, blocks, &found};
 	const struct census_options options = {.labels = labels, .n_labels = 2};
 	struct census census = {};
-	int err = heap__find_blocks(image, blocks, &found);
+	int err = heap__find_blocks(image, blocks, false, &found);
 
 	if (!err)
 		err = census__count(&view, &options, &census);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* LARGE BLOCKS. In windows a block stands for many: a window of a twentieth of the time sees one
+ * birth in twenty, so the birth that it sees counts twenty times. This is right on average, but not
+ * for a few large blocks. A hash table of 128 MB that is made once is either not seen at all, or is
+ * estimated as 2.5 GB. But allocators keep large blocks apart from others, so that they can be
+ * counted from outside (heap/large.h), exactly and at little cost. Let
+ *
+ *	seen_s	bytes of large blocks that live, and that a window saw stack s allocate
+ *	U	bytes of all other large blocks that live and were allocated during the run
+ *	L_s	the estimate of all live large blocks of stack s, from windows
+ *
+ * What a stack has beyond seen_s is part of U. So stacks get L_s - seen_s, if this is above 0, and
+ * if all stacks together then have more than U, each gets the same share of it:
+ *
+ *	k = min(1, U / sum over s of max(L_s - seen_s, 0)),
+ *	live_s = seen_s + k max(L_s - seen_s, 0).
+ *
+ * The remainder of U is in blocks that no stack explains. It is shown as a stack of its own, with
+ * the one frame LARGE_UNSEEN. */
+#ifndef MEMTRACE_PROFILE_LARGE_H
+#define MEMTRACE_PROFILE_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+
+/* Bytes. Blocks of this size or more are large. jemalloc has an extent for each large block. glibc
+ * maps it alone. Smaller blocks may lie among others in glibc: up to 32 MiB after one of them was
+ * freed (M_MMAP_THRESHOLD in mallopt(3)). */
+#define LARGE_JEMALLOC (1ULL << 20)
+#define LARGE_GLIBC    (32ULL << 20)
+#define LARGE_UNSEEN   "[large blocks that no window saw]"
+
+struct large_block {
+	uint64_t addr, size; /* what malloc returned; usable bytes */
+};
+
+/* Ascending by address. All zero: none. */
+struct large_blocks {
+	struct large_block *at; /* owned */
+	size_t n;
+	bool jemalloc; /* a heap of jemalloc was found, too, not only one of glibc */
+};
+
+/* Returns from which size on the list has all blocks. */
+static inline uint64_t large_blocks__from(const struct large_blocks *blocks)
+{
+	return blocks->jemalloc ? LARGE_JEMALLOC : LARGE_GLIBC;
+}
+
+/* Is this the location of the stack LARGE_UNSEEN? */
+bool large_blocks__are_unseen(const struct profile_location *location);
+
+void large_blocks__clear(struct large_blocks *blocks);
+
+/* Returns the block that begins at addr; NULL: there is none. */
+const struct large_block *large_blocks__find(const struct large_blocks *blocks, uint64_t addr);
+
+/* May a block for which the program asked `asked` bytes have `size` usable bytes? Allocators round
+ * large sizes up by at most a quarter (jemalloc's size classes) and two pages. */
+bool large_block__fits(const struct large_block *block, uint64_t asked);
+
+/* The large blocks of one stack, in bytes. */
+struct large_stack {
+	double estimate; /* L_s */
+	double seen;	 /* seen_s */
+	double live;	 /* result: live_s */
+};
+
+/* Sets `live` of each stack. unseen: U. Returns the part of U that no stack explains. */
+double large__share(struct large_stack *stacks, size_t n, double unseen);
+
+#endif
