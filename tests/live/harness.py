@@ -313,8 +313,8 @@ class Target:
 class Endless(Target):
     """A target that runs from "go" until it is told to stop, and then reports what it did."""
 
-    def __init__(self, program, *args):
-        super().__init__(program, *args)
+    def __init__(self, program, *args, **options):
+        super().__init__(program, *args, **options)
         self.program = program
         self.say("go")
 

@@ -65,6 +65,14 @@ def main():
     expect((right["first_right"], right["accused"], right["live_above_heap"]), (True, [], False),
            "all is right")
 
+    # a row that is not printed may be a part of what nobody saw
+    unseen = [judged(stack(["malloc", "keep_it"], (790, 700, 900), (41, 30, 50)),
+                     stack(["[large blocks that no window saw]"], (size, size, size), (1, 0, 1)),
+                     case={"groups": {"keep": "keep_.*", "drop": "drop"}})["stacks"]["drop"]
+              for size in (150, 50)]
+    expect([(row["live"], row["live_in"]) for row in unseen],
+           [([0, 0, 150], True), ([0, 0, 50], False)], "large blocks that no window saw")
+
     wrong = judged(stack(["malloc", "drop"], (9000, 8000, 9900), (70, 60, 80)), heap=950,
                    case={"zero": ["drop"]},
                    log="memtrace: 10 s: fastest growth 5 B/s (1 - 9 B) drop < main\n")

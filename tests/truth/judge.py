@@ -12,6 +12,8 @@ import re
 COUNTS = 0.02  # share of all live bytes, true or printed, from which a row counts
 # bytes of a block: a row that holds one block less than at the beginning has not shrunk
 A_BLOCK = 100
+# the row of blocks that memtrace knows, but not who allocated them
+UNSEEN = "[large blocks that no window saw]"
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 NUMBER = r"([+-]?[\d.,]+) ?([KMGT]iB|B)?"
 STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.+)$", re.M)
@@ -148,10 +150,11 @@ def judge(case, profile, log, series, begin, heap):
     total_truth, grain = at(series, end, lambda a: a.get("total_since")), case.get("grain", 0)
     total = [profile["live_bytes"], profile["live_bytes_low"], profile["live_bytes_high"]]
     whole = max(total[0] if total_truth is None else total_truth, 1)
-    stacks = {}
+    stacks, unseen = {}, rows.get(f"other: {UNSEEN}", {}).get("live")
     for name in dict.fromkeys([*case["groups"], *rows]):
-        row = rows.get(name,
-                       {"live": [0, None, None], "growth": [0, None, None], "stacks": 0, "sure": 0})
+        # any part of what no window saw may belong to a row without a stack
+        row = rows.get(name, {"live": [0, 0, unseen[2]] if unseen else [0, None, None],
+                              "growth": [0, None, None], "stacks": 0, "sure": 0})
         known = name in case["groups"]
         live_truth = at(series, end, lambda a: a.get("since", {}).get(name)) if known else None
         growth_truth = growth_between(series, quarter, end,
@@ -161,13 +164,14 @@ def judge(case, profile, log, series, begin, heap):
         counts = (max(live_truth or 0, row["live"][0]) >= COUNTS * whole or
                   name in case["grows"]) and known
         printed = row["stacks"] > 0
+        told = printed or bool(unseen)
         stacks[name] = {
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"],
             "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
             # A row that is not printed misses the truth (False) if it should have a sample. A row
             # with live bytes of four sampling intervals has a sample in 98 % of cases.
-            "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
+            "live_in": holds(row["live"], live_truth, grain) if told or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter))
             if printed else (False if name in case["grows"] else None),

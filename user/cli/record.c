@@ -523,6 +523,7 @@ int cmd_record(int argc, char **argv)
 	options.launch = &launch;
 	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
 	options.resident = config.more.resident;
+	options.large = true;
 	options.blocks = config.why || config.trace.heap || config.more.resident;
 	options.ret_command_status = &wait_status;
 	/* SIGUSR1 gets a handler and is not blocked, because the command would inherit a blocked

@@ -18,6 +18,7 @@
 #include "cli/render.h"
 #include "decode/decode.h"
 #include "encode/encode.h"
+#include "profile/large.h"
 #include "profile/filter.h"
 #include "profile/match.h"
 
@@ -253,7 +254,8 @@ static const char *lacking_for(const struct format *format, const struct profile
 		return "it does not say how it was sampled, without which a heap profile's "
 		       "numbers mean nothing";
 	for (size_t i = 0; i < profile->n_locations && format->needs_addresses; i++)
-		if (profile->locations[i].addr >= PROFILE_NO_ADDR)
+		if (profile->locations[i].addr >= PROFILE_NO_ADDR &&
+		    !large_blocks__are_unseen(&profile->locations[i]))
 			return "it has names but no addresses, which a heap profile needs: use -f "
 			       "symbolized";
 	return NULL;

@@ -142,6 +142,11 @@ static struct survivors_block *newest(const struct survivors *s, uint64_t addr)
 	return found ? &s->blocks[found - 1] : NULL;
 }
 
+const struct survivors_block *survivors__at(const struct survivors *s, uint64_t addr)
+{
+	return newest(s, addr);
+}
+
 static struct survivors_block *next_older(const struct survivors *s,
 					  const struct survivors_block *block)
 {

@@ -240,6 +240,9 @@ int survivors__compare(struct survivors *survivors, const struct net_clock *cloc
 const struct survivors_stack *survivors__find(const struct survivors *survivors,
 					      const struct abi_stack_key *key);
 
+/* Returns the newest block at the address that is still followed; NULL: there is none. */
+const struct survivors_block *survivors__at(const struct survivors *survivors, uint64_t addr);
+
 /* Notes that the process has replaced its program (exec): blocks born before exec_ns are not
  * followed any more. Forgets what was counted for all stacks, and the window of the last
  * survivors__meet() if it is not harvested yet. */

@@ -242,6 +242,8 @@ struct windowed_result {
 			     * the clock (profile/balance.h), and the error of what continuous
 			     * stretches do not show (LIVE). If windows are too few to show how they
 			     * differ, it also includes the error of the time outside of windows */
+	/* limits of live bytes that do not come from windows; 0: none. Set by the caller */
+	double least, most;
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	double header; /* the stack's */

@@ -16,6 +16,7 @@
 #include "capture/snapshot.h"
 #include "proc/process.h"
 #include "session/allocators_own.h"
+#include "session/large_blocks.h"
 #include "session/region_trend.h"
 #include "session/books.h"
 #include "session/refusals.h"
@@ -43,6 +44,7 @@ void target__clear(struct target *t)
 	region_source__free(t->regions);
 	region_book__free(&t->book);
 	resident_pieces__free(&t->resident);
+	large_blocks__free(t);
 	series__free(&t->region_series);
 	books__free(t);
 	memset(t, 0, sizeof(*t));
@@ -532,6 +534,8 @@ static int finish_profile(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "stacks_cut", cut);
 	if (!rc)
 		rc = symbolize(b, p);
+	if (!rc)
+		rc = large_blocks__name(p);
 	if (!rc)
 		rc = add_unresolved(p);
 	return rc;

@@ -12,6 +12,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 #include "proc/run_time.h"
+#include "profile/large.h"
 #include "profile/profile.h"
 #include "ledger/reallocs.h"
 #include "ledger/net_clock.h"
@@ -130,6 +131,13 @@ struct target {
 	 * not looked for */
 	struct region_source *regions;
 	struct region_book book;
+	struct {		   /* large_blocks.h */
+		struct scan *scan; /* a list that was asked for; NULL: none */
+		uint64_t since_ns; /* when the first list was asked for, monotonic; 0: never */
+		bool known;	   /* `before` was read */
+		bool complete;	   /* `after` was read, too */
+		struct large_blocks before, after;
+	} large;
 	/* size of its writable anonymous mappings, when last read; 0: not known */
 	uint64_t heap_bound_bytes;
 	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */

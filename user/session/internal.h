@@ -115,6 +115,7 @@ struct session {
 	size_t n_extra;
 	unsigned what;
 	bool regions_if_easy;	      /* WHAT_REGIONS is set in .what, but may be dropped */
+	bool large;		      /* large blocks are asked for */
 	bool resident;		      /* profile.resident is asked for */
 	bool blocks;		      /* the blocks of sites are asked for */
 	enum session_victims victims; /* whose profiles session__victims() gives */

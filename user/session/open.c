@@ -526,6 +526,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.regions = s->what & WHAT_REGIONS;
 	capture_options.faults = s->what & WHAT_FAULTS;
 	s->resident = o->resident;
+	s->large = o->large;
 	s->blocks = o->blocks;
 	s->victims = o->victims;
 	s->forget_ended = o->forget_ended;

@@ -19,6 +19,7 @@
 #include "session/books.h"
 #include "session/budget.h"
 #include "session/internal.h"
+#include "session/large_blocks.h"
 
 #define SIZES_AT_ONCE 32 /* at most this many sizes are read in one call; each takes some 50 us */
 
@@ -272,6 +273,7 @@ bool session__dispatch(struct session *s)
 	profiles__foresee(s);
 	region_calls__note(s);
 	profiles__settle_ended(s);
+	large_blocks__tend(s);
 	sweep__tables(s);
 	files__let_go(s);
 	patched__lift(s);
@@ -321,10 +323,12 @@ void session__stop(struct session *s)
 	for (size_t i = 0; i < s->n_targets; i++)
 		region_calls__compare(s->targets[i]);
 	read_resident(s);
+	large_blocks__look(s);
 	far__hurry(false);
 	/* Takes the probes out first, so that targets do not feel them during what follows. */
 	if (capture__kind(s->capture) != PROBE_PERF || s->blocks)
 		capture__detach(s->capture);
+	large_blocks__finish(s);
 	budget__end(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		books__read_bound(s->targets[i]);

@@ -82,6 +82,9 @@ struct session_options {
 	/* profile regions as well, but only if probes on libc's functions see them, and if these
 	 * probes can be removed at once */
 	bool regions_if_easy;
+	/* In windows: count large blocks from outside, so that the profiles at the end of the run
+	 * show those that no window saw (profile/large.h) */
+	bool large;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
 	/* Fill in the blocks of each profile's sites as well (struct profile_site). The caller then
 	 * goes on to read the targets' memory after the stop. So session__stop() takes out all

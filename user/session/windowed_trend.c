@@ -10,6 +10,7 @@
 #include "base/search.h"
 #include "profile/balance.h"
 #include "session/allocators_own.h"
+#include "session/large_blocks.h"
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
@@ -193,7 +194,8 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		.variance = r->live_variance,
 		.squares = r->live_variance,
 		.common = r->live_common,
-		.most = most,
+		.most = r->most > 0 && (r->most < most || !most) ? r->most : most,
+		.least = r->least,
 	};
 
 	to->alloc_bytes = r->alloc_bytes;
@@ -262,7 +264,8 @@ static bool is_nearly_continuous(const struct build *b, double unseen)
  * much the process's anonymous memory grows, bytes per second, without the growth of the regions
  * that the program maps by itself. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
-		      struct windowed_run *run, const struct growth *anon)
+		      struct windowed_run *run, const struct growth *anon,
+		      struct large_trend *large)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
@@ -295,6 +298,8 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	rc = take_off_vectors(b, sites, run, &others);
 	if (!rc)
 		rc = balance__estimate(run, stacks, sites->n, &others, &process, results);
+	if (!rc)
+		rc = large_blocks__correct(b, sites, results, large);
 	if (rc)
 		return rc;
 	p->growth.blocks_per_s = optional__of(process.blocks_per_s);
@@ -317,6 +322,15 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			       blocks + first, n);
 	}
 	return rc;
+}
+
+static double live_bytes(const struct profile *p)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < p->n_sites; i++)
+		sum += p->sites[i].live.bytes;
+	return sum;
 }
 
 /* Returns by how much all sites grow together. */
@@ -375,8 +389,9 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	_cleanup_free_ struct windowed_window *windows = NULL;
 	struct windowed_run run;
 	struct realloc_trend vectors = {};
+	struct large_trend large = {};
 	struct growth anon;
-	double unseen;
+	double unseen, without_vectors;
 	uint64_t begin_ns = trend__begin_ns(b);
 	bool nearly;
 	int rc = describe_run(b, &windows, &run);
@@ -405,12 +420,15 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
 	unseen = unseen_share(b, &run);
-	rc = add_stacks(b, p, sites, &run, &anon);
+	rc = add_stacks(b, p, sites, &run, &anon, &large);
 	p->growth.stacks_known = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
+	without_vectors = live_bytes(p);
 	if (!rc)
 		rc = realloc_trend__add_live(b, p, sites, &vectors);
+	if (!rc)
+		rc = large_blocks__add(b, p, &large, live_bytes(p) - without_vectors);
 	nearly = is_nearly_continuous(b, unseen);
 	if (!rc && nearly)
 		rc = add_interrupted_growth(b, p, sites, unseen);

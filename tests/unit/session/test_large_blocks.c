@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What lists of large blocks make of the figures of windows. The figures of windows are invented,
+ * and the results are worked out by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "profile/windowed.h"
+#include "session/large_blocks.h"
+
+#define S	1000000000ULL
+#define PROCESS 7
+#define MIB	(1ULL << 20)
+#define TABLE	0x7f0000000010
+#define OTHER	0x7e0000000010
+#define BRK	0x550000001000
+
+static const struct abi_site_key keys[] = {
+	{.stack = {.lo = 1, .hi = 2}, .process = PROCESS},
+	{.stack = {.lo = 3, .hi = 4}, .process = PROCESS},
+};
+
+struct fixture {
+	struct target target;
+	struct abi_site sites[2];
+	size_t site_of[2];
+	struct process_sites process;
+	struct build build;
+	struct windowed_result results[2];
+	struct large_block before[4], after[4];
+	struct large_trend trend;
+};
+
+static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
+{
+	(void)ctx, (void)reads, (void)n;
+	return 0;
+}
+
+/* A window sees a block of `size` bytes at each of the addresses. Stack `i` allocates them. */
+static void see(struct fixture *f, size_t i, uint64_t size, uint32_t birth, size_t n,
+		const uint64_t *addrs)
+{
+	struct survivors *s = &f->target.budget.survivors;
+	uint64_t at = (2 + s->n_windows) * S;
+	const struct survivors_window window = {
+		.start_ns = at, .end_ns = at + S / 50, .allocs = 100, .interval = 1024};
+	struct abi_live live[4];
+
+	for (size_t k = 0; k < n; k++)
+		live[k] = (struct abi_live){.stack = keys[i].stack,
+					    .birth_ns = at + 1000,
+					    .size = size,
+					    .interval = 1024,
+					    .birth = birth};
+	assert_int_equal(
+		survivors__meet(s, &window, window.end_ns, addrs, live, n, read_nothing, NULL), 0);
+	net_clock__add(&f->target.budget.clock, window.end_ns, 0, 0, NAN, NET_CLOCK_ENDS);
+	assert_int_equal(survivors__harvest(s, &f->target.budget.clock), 0);
+}
+
+static void begin(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	survivors__init(&f->target.budget.survivors, (const uint64_t[2]){1, 2});
+	f->process = (struct process_sites){
+		.keys = keys, .sites = f->sites, .n = 2, .site_of = f->site_of};
+	f->build = (struct build){.target = &f->target, .begin_ns = S, .end_ns = 31 * S};
+	f->target.large.before.at = f->before;
+	f->target.large.after.at = f->after;
+	f->target.large.after.jemalloc = true;
+	f->target.large.since_ns = S;
+	f->target.large.known = f->target.large.complete = true;
+	f->results[0] = (struct windowed_result){.live_bytes = 2560.0 * MIB,
+						 .live_objects = 20,
+						 .live_variance = 1e18,
+						 .live_common = 1e8,
+						 .growth = {1e8, -1e8, 3e8}};
+}
+
+static void after(struct fixture *f, uint64_t addr, uint64_t size)
+{
+	f->after[f->target.large.after.n++] = (struct large_block){addr, size};
+}
+
+static void correct(struct fixture *f)
+{
+	assert_int_equal(large_blocks__correct(&f->build, &f->process, f->results, &f->trend), 0);
+}
+
+static void end(struct fixture *f)
+{
+	survivors__free(&f->target.budget.survivors);
+	net_clock__free(&f->target.budget.clock);
+}
+
+/* A block that stands for twenty is one block if no other one lives. */
+static void what_a_window_saw_counts_once(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
+	after(&f, TABLE, 128 * MIB);
+	correct(&f);
+	assert_true(f.trend.known);
+	assert_true(f.trend.unseen == 0 && f.trend.rest == 0);
+	assert_true(f.results[0].live_bytes == 128.0 * MIB);
+	assert_true(fabs(f.results[0].live_objects - 1) < 1e-9);
+	assert_true(f.results[0].live_variance < 1 && f.results[0].live_common < 1);
+	assert_true(f.results[0].least == 128.0 * MIB && f.results[0].most == 128.0 * MIB);
+	assert_true(fabs(f.results[0].growth.bytes_per_s - 5e6) < 1);
+	assert_true(f.results[1].live_bytes == 0);
+	end(&f);
+}
+
+/* The block is gone, though no window saw its end. */
+static void what_is_gone_does_not_count(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
+	correct(&f);
+	assert_true(f.trend.known);
+	assert_true(f.results[0].live_bytes == 0);
+	end(&f);
+}
+
+/* Two large blocks: the stack may have made the other one, too. Small blocks keep their figures:
+ * half of the stack's bytes are in such blocks. */
+static void what_no_window_saw_is_shared_out(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see(&f, 0, 2 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
+	see(&f, 0, MIB / 2, BIRTH_NEW, 4,
+	    (const uint64_t[]){0x1000000, 0x2000000, 0x3000000, 0x4000000});
+	f.results[0].live_bytes = 40.0 * MIB;
+	after(&f, OTHER, 8 * MIB);
+	after(&f, TABLE, 2 * MIB);
+	correct(&f);
+	assert_true(f.trend.unseen == 8.0 * MIB && f.trend.blocks == 1);
+	assert_true(fabs(f.results[0].live_bytes - (20 + 2 + 8) * (double)MIB) < MIB / 100.0);
+	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 0);
+	assert_true(fabs(f.trend.rest) < 1);
+	end(&f);
+}
+
+/* Blocks from before the run do not count, unless they have grown. A block that windows saw does,
+ * although an older one was there. */
+static void what_was_there_before_does_not_count(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see(&f, 1, 3 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
+	f.before[0] = (struct large_block){OTHER, 8 * MIB};
+	f.before[1] = (struct large_block){OTHER + 64 * MIB, 8 * MIB};
+	f.before[2] = (struct large_block){TABLE, 3 * MIB};
+	f.target.large.before.n = 3;
+	after(&f, OTHER, 8 * MIB);
+	after(&f, OTHER + 64 * MIB, 12 * MIB);
+	after(&f, TABLE, 3 * MIB);
+	f.results[1].live_bytes = 3.0 * MIB;
+	f.results[1].live_objects = 1;
+	correct(&f);
+	assert_true(f.trend.unseen == 4.0 * MIB);
+	assert_true(f.results[1].least == 3.0 * MIB);
+	end(&f);
+}
+
+/* If the lists do not have the blocks of the program's allocator, nothing is corrected. */
+static void nothing_is_known(void **state)
+{
+	struct map_entry heap = {.start = BRK, .end = BRK + 256 * MIB};
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){BRK});
+	f.target.large.complete = false;
+	correct(&f);
+	assert_false(f.trend.known);
+	assert_true(f.results[0].live_bytes == 2560.0 * MIB);
+	/* glibc was told to map no block */
+	f.target.large.complete = true;
+	heap.path = (char *)"[heap]";
+	f.target.maps = (struct maps){.entries = &heap, .n = 1};
+	correct(&f);
+	assert_false(f.trend.known);
+	assert_true(f.results[0].live_bytes == 2560.0 * MIB);
+	f.target.maps = (struct maps){};
+	f.build.without = 1U << PART_LARGE;
+	correct(&f);
+	assert_false(f.trend.known);
+	f.build.without = 0;
+	correct(&f);
+	assert_true(f.trend.known);
+	end(&f);
+}
+
+static const struct profile_site *add(struct fixture *f, struct profile *p, double vectors)
+{
+	size_t before = p->n_sites;
+
+	assert_int_equal(large_blocks__add(&f->build, p, &f->trend, vectors), 0);
+	return p->n_sites > before ? &p->sites[before] : NULL;
+}
+
+static void the_rest_is_a_stack_of_its_own(void **state)
+{
+	struct profile *p = profile__new();
+	const struct profile_site *site;
+	struct interval interval;
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(p);
+	begin(&f);
+	after(&f, OTHER, 30 * MIB);
+	correct(&f);
+	site = add(&f, p, 1e9);
+	assert_non_null(site);
+	interval = estimate__interval(&site->live);
+	assert_true(site->live.bytes == 30.0 * MIB && site->live.objects == 1);
+	assert_true(interval.low == 30.0 * MIB && interval.high == 30.0 * MIB);
+	assert_true(fabs(site->growth.bytes_per_s - MIB) < 1 && site->growth.low == 0);
+	assert_true(isnan(site->survival[0]));
+	assert_int_equal(large_blocks__name(p), 0);
+	assert_true(large_blocks__are_unseen(&p->locations[0]));
+	end(&f);
+	profile__free(p);
+}
+
+/* realloc may have made the unseen blocks, and then they are in the figures of vectors. */
+static void vectors_may_be_the_rest(void **state)
+{
+	struct profile *p = profile__new();
+	const struct profile_site *site;
+	struct interval interval;
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(p);
+	begin(&f);
+	see(&f, 1, 4 * MIB, BIRTH_GROWN, 1, (const uint64_t[]){TABLE});
+	after(&f, OTHER, 30 * MIB);
+	correct(&f);
+	assert_true(f.trend.vectors);
+	assert_null(add(&f, p, 40.0 * MIB));
+	site = add(&f, p, 10.0 * MIB);
+	assert_non_null(site);
+	interval = estimate__interval(&site->live);
+	assert_true(site->live.bytes == 20.0 * MIB);
+	assert_true(interval.low < 14.0 * MIB && interval.high > 26.0 * MIB);
+	assert_true(interval.high <= 30.0 * MIB);
+	end(&f);
+	profile__free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_window_saw_counts_once),
+		cmocka_unit_test(what_is_gone_does_not_count),
+		cmocka_unit_test(what_no_window_saw_is_shared_out),
+		cmocka_unit_test(what_was_there_before_does_not_count),
+		cmocka_unit_test(nothing_is_known),
+		cmocka_unit_test(the_rest_is_a_stack_of_its_own),
+		cmocka_unit_test(vectors_may_be_the_rest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
