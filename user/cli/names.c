@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/in_root.h"
 #include "cli/cli.h"
+#include "profile/large.h"
 #include "symbolize/symbolize.h"
 
 DEFINE_CLEANUP(struct binaries *, cleanup_binaries, binaries__free)
@@ -22,7 +23,8 @@ static bool is_raw(const struct profile *profile)
 	bool any = false;
 
 	for (size_t i = 0; i < profile->n_locations; i++)
-		if (profile->locations[i].reason == UNRESOLVED_NAMED)
+		if (profile->locations[i].reason == UNRESOLVED_NAMED &&
+		    !large_blocks__are_unseen(&profile->locations[i]))
 			return false;
 	for (size_t i = 0; i < profile->n_mappings; i++)
 		any = any || profile->mappings[i].file.inode;

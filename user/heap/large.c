@@ -8,14 +8,14 @@
 
 /* What the child sends: this, then n blocks. */
 struct head {
-	uint64_t n, jemalloc;
+	uint64_t n, glibc, jemalloc;
 	uint64_t known; /* 0: no list can be given */
 };
 
 struct choice {
 	struct large_block *at;
 	size_t n;
-	uint64_t from; /* bytes */
+	uint64_t above; /* bytes */
 	bool too_many;
 };
 
@@ -23,7 +23,7 @@ static int choose(const struct block *block, void *ctx)
 {
 	struct choice *c = ctx;
 
-	if (!block->in_use || block->span->kind != SPAN_SINGLE || block->size < c->from)
+	if (!block->in_use || block->span->kind != SPAN_SINGLE || block->size <= c->above)
 		return 0;
 	if (c->n == LARGE_MAX) {
 		c->too_many = true;
@@ -43,9 +43,11 @@ bool large__choose(const struct blocks *blocks, const struct heap_found *found,
 	 * if glibc counts as many bytes. */
 	if (!found->n_arenas || found->stopped || glibc->own_large != glibc->found_large)
 		return false;
-	for (size_t i = 0; i < found->n_arenas; i++)
+	for (size_t i = 0; i < found->n_arenas; i++) {
+		ret->glibc |= found->arenas[i]->allocator == HEAP_GLIBC;
 		ret->jemalloc |= found->arenas[i]->allocator == HEAP_JEMALLOC;
-	c.from = large_blocks__from(ret);
+	}
+	c.above = large_blocks__above(ret);
 	blocks__each(blocks, choose, &c);
 	ret->n = c.n;
 	return !c.too_many;
@@ -60,6 +62,7 @@ static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)
 	(void)ctx;
 	head.known = large__choose(view->blocks, view->found, &list);
 	head.n = head.known ? list.n : 0;
+	head.glibc = list.glibc;
 	head.jemalloc = list.jemalloc;
 	fwrite(&head, sizeof(head), 1, out);
 	fwrite(room, sizeof(*room), head.n, out);
@@ -80,14 +83,14 @@ int large__start(pid_t pid, const struct maps *maps, struct scan **ret, struct e
 
 bool large__ready(struct scan *scan)
 {
-	return stream__ready(scan__stream(scan));
+	return stream__closed(scan__stream(scan));
 }
 
 /* Do the blocks ascend, does none overlap the next one, and is each one large? */
 static bool is_sound(const struct large_blocks *blocks)
 {
 	for (size_t i = 0; i < blocks->n; i++)
-		if (blocks->at[i].size < large_blocks__from(blocks) ||
+		if (blocks->at[i].size <= large_blocks__above(blocks) ||
 		    blocks->at[i].addr > UINT64_MAX - blocks->at[i].size ||
 		    (i && blocks->at[i].addr < blocks->at[i - 1].addr + blocks->at[i - 1].size))
 			return false;
@@ -109,6 +112,7 @@ static int receive(struct stream *stream, struct large_blocks *ret)
 	if (!ret->at)
 		return -ENOMEM;
 	ret->n = head.n;
+	ret->glibc = head.glibc;
 	ret->jemalloc = head.jemalloc;
 	rc = head.n ? stream__read_all(stream, ret->at, head.n * sizeof(*ret->at)) : 0;
 	got = rc ?: stream__read(stream, &more, 1);

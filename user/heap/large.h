@@ -18,9 +18,9 @@
 #define LARGE_MAX	 2048 /* most blocks. Their list has room in a pipe */
 #define LARGE_PATIENCE_S 5.0
 
-/* Chooses the large blocks among `blocks`. ret->at has room for LARGE_MAX. False: there are more, or
- * no allocator was found, or the blocks that were found are not all that glibc counts, or more. For
- * tests, and for the child of large__start(). */
+/* Chooses the large blocks among `blocks`. ret->at has room for LARGE_MAX. False: there are more,
+ * or no allocator was found, or the blocks that were found are not all that glibc counts, or more.
+ * For tests, and for the child of large__start(). */
 bool large__choose(const struct blocks *blocks, const struct heap_found *found,
 		   struct large_blocks *ret);
 

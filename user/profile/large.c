@@ -41,7 +41,6 @@ double large__share(struct large_stack *stacks, size_t n, double unseen)
 		more += fmax(stacks[i].estimate - stacks[i].seen, 0);
 	k = more > unseen ? unseen / more : 1;
 	for (size_t i = 0; i < n; i++)
-		stacks[i].live =
-			stacks[i].seen + k * fmax(stacks[i].estimate - stacks[i].seen, 0);
+		stacks[i].live = stacks[i].seen + k * fmax(stacks[i].estimate - stacks[i].seen, 0);
 	return unseen - k * more;
 }

@@ -26,11 +26,14 @@
 
 #include "profile/profile.h"
 
-/* Bytes. Blocks of this size or more are large. jemalloc has an extent for each large block. glibc
- * maps it alone. Smaller blocks may lie among others in glibc: up to 32 MiB after one of them was
- * freed (M_MMAP_THRESHOLD in mallopt(3)). */
+/* Bytes. Larger blocks are large: those for which the program asked more, and those that have more
+ * usable bytes. Both must be the same blocks, so that none is counted twice. jemalloc has a size
+ * class that ends here, and an extent for each larger block. glibc maps each large block alone.
+ * Smaller blocks may lie among others in glibc: up to 32 MiB after one of them was freed
+ * (M_MMAP_THRESHOLD in mallopt(3)). It rounds sizes up to pages, so the limit is a size that hardly
+ * any program asks for. */
 #define LARGE_JEMALLOC (1ULL << 20)
-#define LARGE_GLIBC    (32ULL << 20)
+#define LARGE_GLIBC    ((32ULL << 20) + (64ULL << 10))
 #define LARGE_UNSEEN   "[large blocks that no window saw]"
 
 struct large_block {
@@ -41,13 +44,13 @@ struct large_block {
 struct large_blocks {
 	struct large_block *at; /* owned */
 	size_t n;
-	bool jemalloc; /* a heap of jemalloc was found, too, not only one of glibc */
+	bool glibc, jemalloc; /* whose heaps were found */
 };
 
-/* Returns from which size on the list has all blocks. */
-static inline uint64_t large_blocks__from(const struct large_blocks *blocks)
+/* Returns above which size the list has all blocks. */
+static inline uint64_t large_blocks__above(const struct large_blocks *blocks)
 {
-	return blocks->jemalloc ? LARGE_JEMALLOC : LARGE_GLIBC;
+	return blocks->glibc ? LARGE_GLIBC : LARGE_JEMALLOC;
 }
 
 /* Is this the location of the stack LARGE_UNSEEN? */

@@ -46,12 +46,11 @@ void stream__free(struct stream *stream)
 	free(stream);
 }
 
-bool stream__ready(const struct stream *stream)
+bool stream__closed(const struct stream *stream)
 {
-	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN};
+	struct pollfd poll_fd = {.fd = stream->fd};
 
-	return stream->at < stream->end || poll(&poll_fd, 1, 0) > 0 ||
-	       clock__now_ns(CLOCK_MONOTONIC) >= stream->deadline_ns;
+	return poll(&poll_fd, 1, 0) > 0 || clock__now_ns(CLOCK_MONOTONIC) >= stream->deadline_ns;
 }
 
 /* Waits for some bytes. Returns their number, 0 at the end of the stream, or negative errno. */

@@ -28,8 +28,9 @@ int stream__new(int fd, double patience_s, const struct stream_waiting *waiting,
 		struct stream **ret);
 void stream__free(struct stream *stream);
 
-/* Can something be read at once: bytes, the end of the stream, or an error? */
-bool stream__ready(const struct stream *stream);
+/* Has the sender closed the stream, or is the deadline over? A stream that was closed and has no
+ * more bytes than a pipe has room for can be read without waiting. */
+bool stream__closed(const struct stream *stream);
 
 /* Reads exactly len bytes. Returns 1; 0 when the stream is at its end; -ETIMEDOUT; -ECHILD when the
  * stream ends within the len bytes or exceeds max_bytes; or a read error. */

@@ -55,7 +55,7 @@ static bool take(struct target *t, struct large_blocks *ret)
 	int rc = t->large.scan ? large__end(t->large.scan, ret) : -ENODATA;
 
 	t->large.scan = NULL;
-	if (!rc && uses_jemalloc(t) && !ret->jemalloc) {
+	if (!rc && (!is_readable(t) || (uses_jemalloc(t) && !ret->jemalloc))) {
 		large_blocks__clear(ret);
 		rc = -ENODATA;
 	}
@@ -76,8 +76,8 @@ static void forget(struct target *t)
 	t->large.since_ns = 0;
 }
 
-/* Perf uprobes stay in place after the stop, so that a target would feel them while memtrace waits for
- * the second list. */
+/* Perf uprobes stay in place after the stop, so that a target would feel them while memtrace waits
+ * for the second list. */
 static bool can_list(const struct session *s)
 {
 	return s->large && !s->scheduler.limits.shared &&
@@ -92,7 +92,7 @@ static bool needs_list(const struct target *t)
 
 void large_blocks__tend(struct session *s)
 {
-	for (size_t i = 0; can_list(s) && i < s->n_targets; i++) {
+	for (size_t i = 0; can_list(s) && !s->stop_ns && i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
 		if (t->large.since_ns && t->exec_ns > t->large.since_ns)
@@ -123,8 +123,11 @@ void large_blocks__finish(struct session *s)
 	for (size_t i = 0; s->large && i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		if (t->large.scan && t->large.known)
-			t->large.complete = take(t, &t->large.after);
+		if (!t->large.scan || !t->large.known)
+			continue;
+		t->large.complete = take(t, &t->large.after) &&
+				    t->large.after.glibc == t->large.before.glibc &&
+				    t->large.after.jemalloc == t->large.before.jemalloc;
 	}
 }
 
@@ -138,12 +141,18 @@ void large_blocks__free(struct target *t)
 
 /* --- what they say --- */
 
-/* Sums over one stack's blocks. Each block counts for as many bytes, or blocks, as it stands for. */
+/* Sums over one stack's blocks. Each block counts for as many bytes or blocks as it stands for. */
 struct sums {
-	double bytes, blocks;		  /* of all blocks that may live */
-	double large_bytes, large_blocks; /* of those that are large */
-	double seen, n_seen;		  /* of large blocks that live, each counted once */
+	struct part {
+		double bytes, blocks; /* of all blocks */
+		double large_bytes, large_blocks;
+	} live, born; /* of blocks that may live; of all blocks that were born */
+	/* of large blocks that live, each counted once: what the program asked for */
+	double seen, n_seen;
 };
+
+/* If so much of a stack is in large blocks, the rest is known well enough to be told apart. */
+#define MOSTLY_LARGE 0.9
 
 /* Is the block in memory that only brk() enlarges? Then glibc does not map large blocks
  * (M_MMAP_MAX in mallopt(3)), and the lists lack them. */
@@ -154,31 +163,41 @@ static bool is_in_brk(const struct target *t, uint64_t addr)
 	return e && !strcmp(e->path, "[heap]");
 }
 
-/* Adds up the blocks of each site that may live. False: the lists lack large blocks. */
-static bool add_up(const struct build *b, const struct process_sites *sites, struct sums *sums,
-		   bool *ret_vectors)
+static void part__add(struct part *part, double bytes, double blocks, bool large)
+{
+	part->bytes += bytes;
+	part->blocks += blocks;
+	part->large_bytes += large ? bytes : 0;
+	part->large_blocks += large ? blocks : 0;
+}
+
+/* May the block live, by the evidence from which its stack's live bytes were estimated? */
+static bool counts_as_live(const struct survivors_block *block, const struct windowed_result *r)
+{
+	return r->by == SURVIVAL_CONTENTS ? survivors_block__may_live(block) : !block->ended;
+}
+
+/* Adds up the blocks of each site. False: the lists lack large blocks. */
+static bool add_up(const struct build *b, const struct process_sites *sites,
+		   const struct windowed_result *results, struct sums *sums)
 {
 	const struct survivors *s = &b->target->budget.survivors;
-	uint64_t from = large_blocks__from(&b->target->large.after);
+	uint64_t above = large_blocks__above(&b->target->large.after);
 
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *block = &s->blocks[i];
-		bool large = block->live.size >= from;
+		bool large = block->live.size > above;
 		long site = process_sites__find(sites, &block->live.stack);
 		double weight = ldexp(trend__weight(&block->live), block->halved);
-		double size = fmax((double)block->live.size, 1);
+		double blocks = weight / fmax((double)block->live.size, 1);
 
-		if (!survivors_block__may_live(block))
-			continue;
-		if (large && is_in_brk(b->target, block->addr))
+		if (large && !block->ended && is_in_brk(b->target, block->addr))
 			return false;
-		*ret_vectors |= large && block->live.birth == BIRTH_GROWN;
 		if (site < 0 || block->live.birth == BIRTH_GROWN)
 			continue;
-		sums[site].bytes += weight;
-		sums[site].blocks += weight / size;
-		sums[site].large_bytes += large ? weight : 0;
-		sums[site].large_blocks += large ? weight / size : 0;
+		part__add(&sums[site].born, weight, blocks, large);
+		if (counts_as_live(block, &results[site]))
+			part__add(&sums[site].live, weight, blocks, large);
 	}
 	return true;
 }
@@ -188,49 +207,95 @@ static bool add_up(const struct build *b, const struct process_sites *sites, str
 static void divide(const struct build *b, const struct process_sites *sites, struct sums *sums,
 		   struct large_trend *ret)
 {
-	const struct large_blocks *before = &b->target->large.before;
 	const struct large_blocks *after = &b->target->large.after;
 
 	for (size_t i = 0; i < after->n; i++) {
-		const struct large_block *block = &after->at[i];
-		const struct large_block *old = large_blocks__find(before, block->addr);
+		const struct large_block *block = &after->at[i], *old;
 		const struct survivors_block *known =
 			survivors__at(&b->target->budget.survivors, block->addr);
+		uint64_t old_size;
 		long site;
 
 		if (known && !known->ended && large_block__fits(block, known->live.size)) {
+			ret->all += (double)known->live.size;
 			site = process_sites__find(sites, &known->live.stack);
 			if (site >= 0 && known->live.birth != BIRTH_GROWN) {
-				sums[site].seen += (double)block->size;
+				sums[site].seen += (double)known->live.size;
 				sums[site].n_seen++;
 			}
-		} else if (!old || old->size < block->size) {
-			/* realloc may have enlarged an old block where it is */
-			ret->unseen += (double)(block->size - (old ? old->size : 0));
+			continue;
+		}
+		old = known && known->ended
+			      ? NULL
+			      : large_blocks__find(&b->target->large.before, block->addr);
+		old_size = old ? old->size : 0; /* realloc may have enlarged it where it is */
+		if (old_size < block->size) {
+			ret->unseen += (double)(block->size - old_size);
 			ret->blocks++;
 		}
 	}
+	ret->all += ret->unseen;
 }
 
-/* Replaces `part` of the live bytes, which `large` is an estimate of, by what is known of large
- * blocks. Growth follows live bytes. spare: standard error of the new part. */
-static void correct(struct windowed_result *r, const struct sums *sums,
-		    const struct large_stack *large, double spare)
+/* Returns the sums that tell which part of a stack's estimated live bytes is in large blocks. If
+ * none of its blocks may live, the estimate follows from those that were born. */
+static const struct part *parts_of(const struct sums *sums)
 {
-	double part = sums->large_bytes / sums->bytes;
-	double small = r->live_bytes * (1 - part), ratio;
-	double blocks = r->live_objects * (1 - sums->large_blocks / sums->blocks);
-	double size = sums->n_seen > 0 ? sums->seen / sums->n_seen
-				       : sums->large_bytes / sums->large_blocks;
+	return sums->live.bytes > 0 ? &sums->live : &sums->born;
+}
 
-	ratio = r->live_bytes > 0 ? (small + large->live) / r->live_bytes : 1;
-	r->live_bytes = small + large->live;
-	r->live_objects = blocks + large->live / size;
-	r->live_variance = r->live_variance * (1 - part) * (1 - part) + spare * spare;
+static double large_part(const struct sums *sums)
+{
+	const struct part *part = parts_of(sums);
+
+	return part->bytes > 0 ? part->large_bytes / part->bytes : 0;
+}
+
+/* Replaces the large part of a stack's live bytes by what is known of large blocks. What the stack
+ * freed stays, and growth follows live bytes. error: standard error of the new part, bytes.
+ * seconds: length of the run. */
+static void correct(struct windowed_result *r, const struct sums *sums,
+		    const struct large_stack *large, double error, double seconds)
+{
+	const struct part *of = parts_of(sums);
+	double part = large_part(sums), before = r->live_bytes, objects = r->live_objects, more;
+	double blocks = of->blocks > 0 ? of->large_blocks / of->blocks : 0;
+	double size =
+		sums->n_seen > 0 ? sums->seen / sums->n_seen : of->large_bytes / of->large_blocks;
+
+	r->live_bytes = before * (1 - part) + large->live;
+	r->live_objects = objects * (1 - blocks) + large->live / size;
+	r->live_variance = r->live_variance * (1 - part) * (1 - part) + error * error;
 	r->live_common *= 1 - part;
-	r->growth.bytes_per_s *= ratio;
-	r->growth.low *= ratio;
-	r->growth.high *= ratio;
+	more = r->live_bytes - before;
+	r->alloc_bytes = fmax(r->alloc_bytes + more, r->live_bytes);
+	r->alloc_objects = fmax(r->alloc_objects + r->live_objects - objects, r->live_objects);
+	for (int i = 0; i < WINDOWED_AGES && objects > 0; i++)
+		r->living[i] *= r->live_objects / objects;
+	if (more > 0) {
+		r->growth.bytes_per_s += more / seconds;
+		r->growth.high += more / seconds;
+	} else if (before > 0) {
+		r->growth.bytes_per_s *= r->live_bytes / before;
+		r->growth.low *= r->live_bytes / before;
+		r->growth.high *= r->live_bytes / before;
+	}
+}
+
+/* Do the allocator's structures claim more than there is memory for? They are the target's, so
+ * anything may be in them. */
+static bool is_too_much(const struct target *t)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < t->large.after.n; i++)
+		sum += (double)t->large.after.at[i].size;
+	return sum > (double)t->heap_bound_bytes;
+}
+
+static double seconds_of(const struct build *b)
+{
+	return (double)(b->end_ns - trend__begin_ns(b)) * NS;
 }
 
 int large_blocks__correct(const struct build *b, const struct process_sites *sites,
@@ -243,53 +308,72 @@ int large_blocks__correct(const struct build *b, const struct process_sites *sit
 	if (!sums || !stacks)
 		return -ENOMEM;
 	if (!b->target->large.complete || !windowed_has(b->without, PART_LARGE) ||
-	    !add_up(b, sites, sums, &ret->vectors))
+	    is_too_much(b->target) || !add_up(b, sites, results, sums))
 		return 0;
 	divide(b, sites, sums, ret);
 	for (size_t i = 0; i < sites->n; i++)
 		stacks[i] = (struct large_stack){
-			.estimate = sums[i].bytes > 0 ? results[i].live_bytes *
-								sums[i].large_bytes / sums[i].bytes
-						      : 0,
+			.estimate = results[i].live_bytes * large_part(&sums[i]),
 			.seen = sums[i].seen,
 		};
 	ret->rest = large__share(stacks, sites->n, ret->unseen);
 	for (size_t i = 0; i < sites->n; i++) {
-		double error = sums[i].bytes > 0 ? hypot(sqrt(results[i].live_variance),
-							 results[i].live_common) *
-							   sums[i].large_bytes / sums[i].bytes
-						 : 0;
+		double part = large_part(&sums[i]);
+		double error =
+			fmin(part * hypot(sqrt(results[i].live_variance), results[i].live_common),
+			     ret->unseen / 2);
 
-		error = fmin(error, ret->unseen / 2);
-		if (!(sums[i].large_bytes > 0))
-			continue;
-		ret->error = hypot(ret->error, error);
-		correct(&results[i], &sums[i], &stacks[i], error);
+		if (part > 0)
+			ret->error = hypot(ret->error, error);
 		results[i].least = stacks[i].seen;
-		if (sums[i].large_bytes > 0.999 * sums[i].bytes)
-			results[i].most = stacks[i].seen + ret->unseen;
+		if (part < MOSTLY_LARGE && results[i].live_bytes >= stacks[i].seen)
+			continue;
+		correct(&results[i], &sums[i], &stacks[i], error, seconds_of(b));
+		/* the limit of all large blocks, because limits of stacks that are added up are
+		 * not */
+		if (part > 0.999)
+			results[i].most = ret->all;
 	}
 	ret->error = fmin(ret->error, ret->unseen / 2);
 	ret->known = true;
 	return 0;
 }
 
+double large_blocks__vectors(const struct build *b, const struct profile *p,
+			     const struct process_sites *sites)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	uint64_t above = large_blocks__above(&b->target->large.after);
+	_cleanup_free_ bool *counted = calloc(sites->n + 1, sizeof(*counted));
+	double sum = 0;
+
+	for (size_t i = 0; counted && i < s->n_blocks; i++) {
+		const struct abi_live *live = &s->blocks[i].live;
+		long site = process_sites__find(sites, &live->stack);
+
+		if (site < 0 || live->birth != BIRTH_GROWN || live->size <= above || counted[site])
+			continue;
+		counted[site] = true;
+		sum += p->sites[sites->site_of[site]].live.bytes;
+	}
+	return sum;
+}
+
 int large_blocks__add(const struct build *b, struct profile *p, const struct large_trend *trend,
 		      double vectors)
 {
 	const uint64_t addr = UNSEEN_ADDR;
-	double off = trend->vectors ? fmin(vectors, trend->rest) : 0;
-	double seconds = (double)(b->end_ns - b->target->large.since_ns) * NS;
+	double off = fmin(fmax(vectors, 0), trend->rest), seconds = seconds_of(b);
 	struct estimate live = {
 		.bytes = trend->rest - off,
 		.most = trend->unseen,
-		.least = trend->error > 0 || off > 0 ? 0 : trend->rest - off,
+		.least = trend->error > 0 || off > 0 ? 0 : trend->rest,
 	};
 	struct profile_site *to;
 	size_t site;
 	int rc;
 
-	if (!trend->known || live.bytes < (double)large_blocks__from(&b->target->large.after))
+	if (!trend->known || live.bytes <= (double)large_blocks__above(&b->target->large.after))
 		return 0;
 	live.objects = trend->blocks * live.bytes / trend->unseen;
 	live.variance = trend->error * trend->error + off * off / 4;
@@ -305,15 +389,17 @@ int large_blocks__add(const struct build *b, struct profile *p, const struct lar
 	to->alloc_variance = live.variance;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		to->survival[i] = to->older[i] = NAN;
-	/* They may have taken the place of older blocks, so it is not certain that they are
-	 * growth. */
-	to->growth = (struct growth){live.bytes / seconds, 0, trend->unseen / seconds};
+	/* They may have taken the place of older blocks, so it is not certain that they are growth.
+	 * They may have come in the last three quarters of the run, over which growth is
+	 * measured. */
+	to->growth = (struct growth){live.bytes / seconds, 0,
+				     trend->unseen / seconds / WINDOWED_GROWTH_PART};
 	return 0;
 }
 
 int large_blocks__name(struct profile *p)
 {
-	for (size_t i = 0; i < p->n_locations; i++) {
+	for (size_t i = 0; i < p->n_locations && profile__is_windowed(p); i++) {
 		if (p->locations[i].addr != UNSEEN_ADDR)
 			continue;
 		p->locations[i].reason = UNRESOLVED_NAMED;

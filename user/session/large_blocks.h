@@ -29,10 +29,9 @@ struct large_trend {
 	bool known;    /* else the other members mean nothing */
 	double unseen; /* bytes of blocks that no window saw */
 	double blocks; /* number of these blocks */
+	double all;    /* bytes of all large blocks of the run */
 	double rest;   /* the part of `unseen` that no stack explains */
 	double error;  /* standard error of `rest`, bytes */
-	/* windows saw realloc make large blocks: these may be among the unseen ones, too */
-	bool vectors;
 };
 
 /* Corrects what windows say of each stack's live bytes and growth. results: by site. 0 or
@@ -40,8 +39,12 @@ struct large_trend {
 int large_blocks__correct(const struct build *build, const struct process_sites *sites,
 			  struct windowed_result *results, struct large_trend *ret);
 
-/* Adds the stack LARGE_UNSEEN. vectors: live bytes that realloc has added, as far as the profile has
- * them. 0 or -ENOMEM. */
+/* Returns the live bytes of stacks of which windows saw realloc make large blocks. */
+double large_blocks__vectors(const struct build *build, const struct profile *profile,
+			     const struct process_sites *sites);
+
+/* Adds the stack LARGE_UNSEEN. vectors: bytes that are known to be in vectors with large blocks. No
+ * window may have seen these blocks. 0 or -ENOMEM. */
 int large_blocks__add(const struct build *build, struct profile *profile,
 		      const struct large_trend *trend, double vectors);
 

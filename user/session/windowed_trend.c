@@ -197,6 +197,7 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		.most = r->most > 0 && (r->most < most || !most) ? r->most : most,
 		.least = r->least,
 	};
+	int rc;
 
 	to->alloc_bytes = r->alloc_bytes;
 	to->alloc_objects = r->alloc_objects;
@@ -211,9 +212,11 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 	memcpy(to->life.ended, r->ended, sizeof(to->life.ended));
 	memcpy(to->life.living, r->living, sizeof(to->life.living));
 	to->life.half_life = r->half_life;
-	return r->live_objects >= 0.5
-		       ? add_live_estimate(b, p, sites, site, &live, blocks, n_blocks)
-		       : 0;
+	if (r->live_objects < 0.5)
+		return 0;
+	rc = add_live_estimate(b, p, sites, site, &live, blocks, n_blocks);
+	to->live.least = fmax(to->live.least, r->least); /* each part may be less */
+	return rc;
 }
 
 /* Subtracts the growth of vectors from anon: what is left is the growth of all other blocks. 0 or
@@ -324,15 +327,6 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	return rc;
 }
 
-static double live_bytes(const struct profile *p)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < p->n_sites; i++)
-		sum += p->sites[i].live.bytes;
-	return sum;
-}
-
 /* Returns by how much all sites grow together. */
 static struct growth all_growth(const struct profile *p)
 {
@@ -424,11 +418,12 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	p->growth.stacks_known = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
-	without_vectors = live_bytes(p);
+	without_vectors = rc ? 0 : large_blocks__vectors(b, p, sites);
 	if (!rc)
 		rc = realloc_trend__add_live(b, p, sites, &vectors);
 	if (!rc)
-		rc = large_blocks__add(b, p, &large, live_bytes(p) - without_vectors);
+		rc = large_blocks__add(b, p, &large,
+				       large_blocks__vectors(b, p, sites) - without_vectors);
 	nearly = is_nearly_continuous(b, unseen);
 	if (!rc && nearly)
 		rc = add_interrupted_growth(b, p, sites, unseen);
@@ -443,7 +438,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 		/* even if the site replaces its blocks, the growth of its vectors may be certain */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
-	if (!nearly || !p->growth.stacks_known)
+	if (!nearly || !p->growth.stacks_known || large.rest > 0)
 		p->growth.attributed = all_growth(p);
 	if (!rc)
 		rc = profile__add_lost(p, "windows_failed", b->target->budget.pace.failed);
