@@ -354,6 +354,12 @@ static int check_content(const struct report_config *c, const struct profile *pr
 				   "stores threads and ages for live memory only");
 		return EXIT_FAILED;
 	}
+	if (c->table.churn && !(profile->duration_s > 0)) {
+		complain("%s: --churn shows what is allocated per second, and this file does not "
+			 "say how long its run was",
+			 c->path);
+		return EXIT_FAILED;
+	}
 	if (check_more(c, profile))
 		return EXIT_FAILED;
 	if (!c->table.leaks || profile->growth.stacks_known)

@@ -257,7 +257,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			  struct sink *sink, const char *comm)
 {
 	bool exact = profile__is_exact(profile), lower = profile__is_lower_bound(profile);
-	bool upper = profile__is_upper_bound(profile);
+	bool upper = profile__is_upper_bound(profile), room = profile__lacks_room(profile);
 	/* memory that was not sampled, or whose allocation was missed, may be live */
 	const char *seen = profile__is_surely_exact(profile) ? "" : "seen that is ";
 	char a[32], b[32], bytes[16], interval[CELL_SIZE];
@@ -336,11 +336,10 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     seen, with_commas(profile->samples, a));
 	}
 	if (profile->dropped)
-		sink__printf(sink,
-			     "; INCOMPLETE: %s sample%s had no room and %s missing (--max-live, "
-			     "--max-stacks)",
+		sink__printf(sink, "; INCOMPLETE: %s sample%s %s%s missing%s",
 			     with_commas(profile->dropped, a), plural(profile->dropped),
-			     profile->dropped == 1 ? "is" : "are");
+			     room ? "had no room and " : "", profile->dropped == 1 ? "is" : "are",
+			     room ? " (--max-live, --max-stacks)" : "");
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");
@@ -381,6 +380,9 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (95 %%: %s)", interval);
 	} else if (known->high > known->low && known->low <= 0 && known->high >= 0) {
 		sink__puts(sink, " (may be 0)");
+	} else if (known->high > known->low) { /* it shrinks */
+		format_range(known->low, known->high, interval, sizeof(interval));
+		sink__printf(sink, " (95 %%: %s)", interval);
 	}
 	sink__puts(sink, profile__is_filtered(profile) ? " by the stacks of the run"
 						       : " by the stacks below");

@@ -386,7 +386,8 @@ static void put_peak(struct json *json, const struct profile *profile, double ob
 
 /* Puts the interval of the allocated bytes. It is put only for windowed runs, where the error of
  * each stack is stored. In continuous runs the error follows from the sampling interval. */
-static void put_alloc_interval(struct json *json, const struct profile_site *site)
+static void put_alloc_interval(struct json *json, const struct profile *profile,
+			       const struct profile_site *site)
 {
 	const struct estimate allocated = {
 		.bytes = site->alloc_bytes,
@@ -398,7 +399,8 @@ static void put_alloc_interval(struct json *json, const struct profile_site *sit
 	if (!(site->alloc_variance > 0) && !(site->alloc_common > 0))
 		return;
 	put_integer(json, "alloc_bytes_low", interval.low);
-	put_integer(json, "alloc_bytes_high", interval.high);
+	put_integer(json, "alloc_bytes_high",
+		    profile__is_lower_bound(profile) ? NAN : interval.high);
 }
 
 static void put_stacks(struct json *json, const struct profile *profile,
@@ -417,7 +419,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 		stack = json__open(&stacks, NULL, "{");
 		put_live(&stack, &site->live, profile);
 		put_integer(&stack, "alloc_bytes", profile->no_allocated ? NAN : site->alloc_bytes);
-		put_alloc_interval(&stack, site);
+		put_alloc_interval(&stack, profile, site);
 		put_integer(&stack, "alloc_objects",
 			    profile->no_allocated ? NAN : site->alloc_objects);
 		if (profile->peak.known)

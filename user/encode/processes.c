@@ -407,13 +407,15 @@ static void put_head(const struct run *run, struct sink *sink)
 	const struct profile *first = run->processes[0].profile;
 	uint64_t samples = 0, calls = 0, dropped = 0;
 	size_t windowed = 0, by_blocks = 0, unknown = 0;
-	bool surely = true;
+	bool surely = true, room = true;
 	char a[32], b[32];
 
 	for (size_t i = 0; i < run->n; i++) {
 		samples += run->processes[i].profile->samples;
 		calls += run->processes[i].profile->alloc_calls;
 		dropped += run->processes[i].profile->dropped;
+		room = room && (!run->processes[i].profile->dropped ||
+				profile__lacks_room(run->processes[i].profile));
 		surely &= profile__is_surely_exact(run->processes[i].profile);
 		windowed += profile__is_windowed(run->processes[i].profile);
 		by_blocks += is_by_blocks(run->processes[i].profile);
@@ -445,10 +447,9 @@ static void put_head(const struct run *run, struct sink *sink)
 			     by_blocks ? ", and in windows that of its stacks" : "",
 			     unknown ? ", at most that where windows were too few to tell" : "");
 	if (dropped)
-		sink__printf(sink,
-			     "INCOMPLETE: %s samples had no room and are missing (--max-live, "
-			     "--max-stacks)\n",
-			     with_commas(dropped, a));
+		sink__printf(sink, "INCOMPLETE: %s samples %sare missing%s\n",
+			     with_commas(dropped, a), room ? "had no room and " : "",
+			     room ? " (--max-live, --max-stacks)" : "");
 }
 
 static void put_figure(const char *text, const char *per, const char *interval, struct sink *sink)

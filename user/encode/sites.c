@@ -70,7 +70,10 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 	double pct = sampling_error_pct(profile, bytes);
 	char high[16];
 
-	if (pct >= 100) /* the bytes come from a few samples, so only an upper end is printed */
+	if (profile__is_lower_bound(profile))
+		grid__add(grid, "%s", "");
+	else if (pct >=
+		 100) /* the bytes come from a few samples, so only an upper end is printed */
 		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
 	else if (pct > 0)
 		grid__add(grid, "+-%.0f %%", pct);

@@ -132,7 +132,9 @@ static void put_amount(FILE *out, const struct profile *profile, const struct es
 
 	/* a profile from a file may have bytes without objects */
 	if (!(live->objects > 0 || live->bytes > 0)) {
-		fputs(profile->dropped ? "UNKNOWN" : "nothing", out);
+		double high = profile__live_interval(profile, live).high;
+
+		fputs(isnan(high) || high > 0 ? "not known" : "nothing", out);
 		return;
 	}
 	fputs(bound_words(profile__is_lower_bound(profile), profile__is_upper_bound(profile)), out);
@@ -259,8 +261,9 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 	if (!stream)
 		return -ENOMEM;
 	if (profile->dropped)
-		fprintf(out, "%sINCOMPLETE: %s samples had no room and are missing\n", whose,
-			with_commas(profile->dropped, count));
+		fprintf(out, "%sINCOMPLETE: %s samples %sare missing\n", whose,
+			with_commas(profile->dropped, count),
+			profile__lacks_room(profile) ? "had no room and " : "");
 	if (profile->regions.stopped_s.known)
 		fprintf(out, "%sINCOMPLETE: followed for the first %.1f s only\n", whose,
 			profile->regions.stopped_s.value);

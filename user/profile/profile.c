@@ -408,6 +408,26 @@ static bool was_withdrawn(const struct profile *profile)
 	return !profile__is_windowed(profile) && profile->withdrawals;
 }
 
+/* Did the kernel not run memtrace's program for some calls of the run? They may be allocations or
+ * frees, of any process. */
+static bool missed_calls(const struct profile *profile)
+{
+	return profile_counters__count(&profile->run->lost, "program_runs_missed");
+}
+
+/* Were calls lost that may have given regions back? */
+static bool lost_regions(const struct profile *profile)
+{
+	return profile__is_regions(profile) && (profile__lost_count(profile, "region_calls_lost") ||
+						profile__lost_count(profile, "regions_too_many"));
+}
+
+bool profile__lacks_room(const struct profile *profile)
+{
+	return profile->dropped && !profile__lost_count(profile, "scratch_busy") &&
+	       !profile__lost_count(profile, "result_unreadable");
+}
+
 bool profile__is_lower_bound(const struct profile *profile)
 {
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
@@ -418,7 +438,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
-	return profile->dropped || profile->regions.stopped_s.known ||
+	return profile->dropped || missed_calls(profile) || profile->regions.stopped_s.known ||
 	       profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile);
 }
 
@@ -428,7 +448,7 @@ bool profile__is_upper_bound(const struct profile *profile)
 	 * it is left out. If it is touched again, the new sample replaces the old one. */
 	if (profile__is_faults(profile))
 		return false;
-	return was_withdrawn(profile) ||
+	return was_withdrawn(profile) || missed_calls(profile) || lost_regions(profile) ||
 	       (profile__is_exact(profile) && ((!profile__is_regions(profile) &&
 						profile__lost_count(profile, "freed_unobserved")) ||
 					       profile__lost_count(profile, "main_thread_ended")));

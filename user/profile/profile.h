@@ -61,7 +61,8 @@ struct profile_frame {
 	uint32_t line; /* 0: unknown */
 };
 
-/* The locations of a file that has only names of functions have no addresses. In place of addresses
+/* The locations of a file that has only names of functions have no addresses. Nor has that of
+ * LARGE_UNSEEN (large.h). In place of addresses
  * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. All these numbers
  * are below PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from PROFILE_FRAME_ADDR
  * on. Such a number stays the same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code
@@ -506,13 +507,14 @@ bool profile__is_windowed(const struct profile *profile);
 /* Is it known how fast the process grows? After few windows this is known, but not which stacks
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
-/* Are its live bytes only a lower bound? They are if samples were dropped, if the probes were taken
- * out for a time, if no probe saw some of the allocations, or if regions were not followed to the
- * end. */
+/* Are its live bytes only a lower bound? They are if samples were dropped, if the kernel did not
+ * run the probes' program for some calls, if the probes were taken out for a time, if no probe saw
+ * some of the allocations, or if regions were not followed to the end. */
 bool profile__is_lower_bound(const struct profile *profile);
-/* Are its live bytes only an upper bound? They are if the probes were taken out for a time, or if
- * memtrace records every allocation but no probe saw some of the frees. For page faults they never
- * are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
+/* Are its live bytes only an upper bound? They are if the probes were taken out for a time, if the
+ * kernel did not run their program for some calls, if calls that give regions back may be lost, or
+ * if memtrace records every allocation but no probe saw some of the frees. For page faults they
+ * never are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
  * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
@@ -529,6 +531,9 @@ bool profile__is_surely_exact(const struct profile *profile);
 
 /* The sampling interval that was asked for; 0: not known. */
 uint64_t profile__asked_interval(const struct profile *profile);
+
+/* Were all samples of profile->dropped lost for want of room in tables? */
+bool profile__lacks_room(const struct profile *profile);
 
 /* The value of the process's counter of losses with that name; 0 if there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);

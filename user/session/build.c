@@ -401,10 +401,12 @@ static int add_lost(const struct build *b, struct profile *p)
 
 	for (int i = 0; i < LOST_MAX && !rc; i++)
 		rc = profile__add_lost(p, names[i], c->lost[i]);
-	p->dropped = c->lost[LOST_LIVE_FULL] + c->lost[LOST_NO_MEMORY] + c->lost[LOST_STACKS_FULL] +
-		     c->lost[LOST_SITES_FULL] + c->lost[LOST_INFLIGHT_FULL] +
-		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] +
-		     c->lost[LOST_REGION_CALLS] + b->missed_runs;
+	/* these may be losses of the heap's samples or of regions: both take stacks */
+	p->dropped = c->lost[LOST_NO_MEMORY] + c->lost[LOST_STACKS_FULL] +
+		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT];
+	p->dropped += profile__is_regions(p) ? c->lost[LOST_REGION_CALLS]
+					     : c->lost[LOST_LIVE_FULL] + c->lost[LOST_SITES_FULL] +
+						       c->lost[LOST_INFLIGHT_FULL];
 	/* Counts calls that did not end by returning, or were under way at the end of the run. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",

@@ -97,6 +97,8 @@ struct target {
 	bool maps_changed; /* the kernel side does not know the new mappings yet */
 	/* a file's code was made executable again, and has not been checked yet */
 	bool code_changed;
+	/* its own probes were taken out, and are still to be put back: guard__restore_late() */
+	bool heap_out;
 	/* `maps` have changed, and have not been searched for allocators since */
 	bool probes_due;
 	/* all mappings that its program ever had; of several at one address, only the newest. If
@@ -214,9 +216,7 @@ struct build {
 	double regions_growth;
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
-	unsigned without; /* parts of the model of windows that are left out: profile/parts.h */
-	/* how often the kernel did not run a BPF program for a call (of any process) */
-	uint64_t missed_runs;
+	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
 	uint64_t withdrawals; /* of all probes, while this process was a target */
 };
 

@@ -127,7 +127,6 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.cpu_time_ns = target__cpu_used_ns(t),
 		.withdrawals = s->n_withdrawals - t->withdrawals_before,
 		.not_traced = files__not_traced(s, t),
-		.missed_runs = profile_counters__count(&s->run->lost, "program_runs_missed"),
 		.without = s->without,
 	};
 	struct profile **profiles, *regions = NULL;

@@ -84,12 +84,18 @@ static void put_name(FILE *to, const struct process *p)
 	put_html(to, name ?: "?");
 }
 
-/* Writes "4.3 MiB", and its interval if it is an estimate. A lower bound has no interval. */
+/* Writes "4.3 MiB", and its interval if it is an estimate. A bound has no interval. */
 static void put_live(FILE *to, const struct process *p)
 {
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
-	fprintf(to, "<td>%s%s</td>", profile__is_lower_bound(p->latest) ? "&ge; " : "",
+	bool lower = profile__is_lower_bound(p->latest), upper = profile__is_upper_bound(p->latest);
+
+	fprintf(to, "<td>%s%s</td>",
+		lower && upper ? "~ "
+		: lower	       ? "&ge; "
+		: upper	       ? "&le; "
+			       : "",
 		format_bytes(p->live.bytes, value));
 	if (!profile__is_exact(p->latest))
 		format_live_interval(p->latest, &p->live, range);

@@ -581,6 +581,11 @@ static void incomplete_figures_say_so(void **state)
 	assert_has(text, "\nINCOMPLETE: 1,500 samples had no room and are missing (--max-live, "
 			 "--max-stacks)\n");
 	assert_has(text, "    200  middle   >= 4.0 MiB                  >= 256.0 KiB           ");
+	free(text);
+	/* more room would not help */
+	assert_int_equal(profile__add_lost(profile, "scratch_busy", 3), 0);
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "\nINCOMPLETE: 1,500 samples are missing\n");
 	assert_has(text, "    100  large       9.0 MiB  4.1 - 17.1 MiB     576.0 KiB  ");
 	assert_has(text, "total: 4 processes, live >= 13.0 MiB, growth >= 832.0 KiB/s, RSS");
 	free(text);

@@ -354,12 +354,21 @@ static void a_lower_bound_has_no_interval(void **state)
 	come_with(profile, 7, "leaky", START_NS, 9);
 	text = ask_with("/", NULL, NULL, 200);
 	assert_has(text, "<td>&ge; ");
+
 	assert_null(strstr(text, " - "));
 	free(text);
 	assert_says("/targets", NULL, NULL, 200, "\"live_bytes_high\":null,");
 	text = ask_with("/metrics", NULL, NULL, 200);
 	assert_has(text, "\nmemtrace_live_low_bytes{");
 	assert_null(strstr(text, "\nmemtrace_live_high_bytes{"));
+	free(text);
+	/* the missed calls may also be frees */
+	profile = new_profile(1024);
+	STACK(profile, 1, 100, 900, "malloc", "keep<T>", "main");
+	assert_int_equal(profile_run__note_lost(profile->run, "program_runs_missed", 1), 0);
+	come_with(profile, 8, "other", START_NS, 9);
+	text = ask_with("/", NULL, NULL, 200);
+	assert_has(text, "<td>~ ");
 	free(text);
 }
 
