@@ -428,6 +428,7 @@ static int open_window(void *ctx, struct paced *p)
 		rc = open_shared(s, t);
 	} else {
 		rc = targets__resume_own(s, t);
+		t->heap_out = false; /* if this failed, the next window tries again */
 		if (!rc)
 			targets__attach_own(s, t); /* allocators that were loaded meanwhile */
 	}
@@ -445,6 +446,7 @@ static void begin_close(void *ctx, struct paced *p)
 	if (!t->ended && !p->ended)
 		p->failed += books__meet(s, only, 1) != 0;
 	capture__pause(s->capture, t->info.pid);
+	t->heap_out = false;
 }
 
 static bool is_gone(void *ctx, struct paced *p)

@@ -19,6 +19,15 @@ bool guard__note(struct session *s)
 	if (!when)
 		return false;
 	capture__accept_withdrawal(s->capture);
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		/* News of changed code may have been lost, so each target is looked at. Until then,
+		 * nothing may put its probes back, or add some. */
+		t->code_changed = true;
+		t->heap_out = t->allocators && !s->everywhere && s->what & WHAT_HEAP &&
+			      !s->scheduler.begun;
+	}
 	if (!s->started) /* nothing counts yet */
 		return true;
 	s->n_withdrawals++;
@@ -47,18 +56,29 @@ int guard__await_beat(struct session *s)
 	return timerfd_settime(s->beat_fd, 0, &at, NULL);
 }
 
+void guard__restore_late(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+		int rc;
+
+		if (!t->heap_out || t->ended || t->exit_ns)
+			continue;
+		rc = targets__resume_own(s, t);
+		t->heap_out = rc == -EAGAIN; /* its code could not be read */
+		if (!rc)
+			targets__attach_own(s, t); /* allocators that were loaded meanwhile */
+		else if (rc != -EAGAIN && rc != -ESRCH)
+			t->allocators->n_refused++;
+	}
+}
+
 static void restore_heap(struct session *s)
 {
 	for (size_t i = 0; i < s->n_attached; i++)
 		s->attached[i]->n_refused +=
 			capture__resume(s->capture, s->attached[i], 0, NULL) != 0;
-	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
-		struct target *t = s->targets[i];
-		int rc = t->allocators && !t->ended ? targets__resume_own(s, t) : 0;
-
-		if (rc && rc != -ESRCH)
-			t->allocators->n_refused++;
-	}
+	guard__restore_late(s);
 }
 
 void guard__restore(struct session *s)

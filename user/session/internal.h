@@ -406,6 +406,8 @@ void region_calls__restore(struct session *session);
 bool guard__note(struct session *session);
 /* Puts back the probes that the scheduler does not put back. */
 void guard__restore(struct session *session);
+/* Puts back the heap's own probes of targets whose code could not be read before. */
+void guard__restore_late(struct session *session);
 /* Sets how long memtrace may be silent before all probes are withdrawn. long_work: the time is
  * longer, because the caller writes files. */
 void guard__expect(struct session *session, bool long_work);

@@ -234,8 +234,8 @@ void patched__look_again(struct session *s, struct target *t)
 	}
 	/* Takes all of the target's probes out. Then puts back the probes of those allocators that
 	 * were not refused. */
-	if (!found || !paced__wants_probes(&t->budget.pace))
+	if (!found || t->heap_out || !paced__wants_probes(&t->budget.pace))
 		return;
 	capture__pause(s->capture, t->info.pid);
-	targets__resume_own(s, t);
+	t->heap_out = targets__resume_own(s, t) == -EAGAIN;
 }

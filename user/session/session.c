@@ -212,8 +212,10 @@ int session__start(struct session *s, struct error *err)
 		targets__read_size(s->targets[i]);
 		s->targets[i]->rss_start_bytes = s->targets[i]->rss_bytes;
 	}
-	if (guard__note(s))
+	if (guard__note(s)) {
+		targets__take_news(s);
 		guard__restore(s);
+	}
 	s->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 	s->own_cpu_ns = own__cpu_ns();
 	s->start_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -261,6 +263,8 @@ bool session__dispatch(struct session *s)
 	targets__take_news(s);
 	if (withdrawn)
 		guard__restore(s);
+	else if (!s->stop_ns)
+		guard__restore_late(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)
@@ -328,7 +332,6 @@ void session__stop(struct session *s)
 	/* Takes the probes out first, so that targets do not feel them during what follows. */
 	if (capture__kind(s->capture) != PROBE_PERF || s->blocks)
 		capture__detach(s->capture);
-	large_blocks__finish(s);
 	budget__end(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		books__read_bound(s->targets[i]);
@@ -337,6 +340,7 @@ void session__stop(struct session *s)
 		if (!s->targets[i]->ended)
 			targets__refresh_maps(s, s->targets[i]);
 	}
+	large_blocks__finish(s);
 	s->stopped = true;
 	privileges__limit(PRIVILEGES_STOPPED, &s->privileges, NULL);
 }

@@ -331,6 +331,8 @@ void targets__attach_own(struct session *s, struct target *t)
 
 int targets__resume_own(struct session *s, struct target *t)
 {
+	if (t->code_changed) /* a probe over changed code could crash the target */
+		return -EAGAIN;
 	t->silent = t->silent || t->headless;
 	return capture__resume(s->capture, t->allocators, t->info.pid, NULL);
 }
@@ -386,7 +388,7 @@ static void provide_probes(struct session *s, struct target *t)
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
 		targets__note_unseen(s, t);
-		if (paced__wants_probes(&t->budget.pace))
+		if (!t->heap_out && paced__wants_probes(&t->budget.pace))
 			targets__attach_own(s, t);
 		return;
 	}
@@ -768,6 +770,15 @@ void targets__take_news(struct session *s)
 	if (s->watch)
 		watch__deliver(s->watch);
 	sweep__lost_news(s);
+	for (size_t i = 0; i < s->n_targets && s->watch_lost > s->watch_lost_seen; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->exit_ns || t->ended)
+			continue;
+		targets__refresh_maps(s, t);
+		t->code_changed = true; /* the news may have been of this */
+	}
+	s->watch_lost_seen = s->watch_lost;
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
@@ -782,12 +793,6 @@ void targets__take_news(struct session *s)
 			targets__note_end(s, s->targets[i]);
 			s->targets[i]->end_ns = s->targets[i]->exit_ns;
 		}
-	if (s->watch_lost > s->watch_lost_seen) {
-		s->watch_lost_seen = s->watch_lost;
-		for (size_t i = 0; i < s->n_targets; i++)
-			if (!s->targets[i]->ended)
-				targets__refresh_maps(s, s->targets[i]);
-	}
 	targets__tell_mappings(s);
 	region_calls__settle(s, false);
 	for (size_t i = 0; i < s->n_targets;)
