@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists a process's large blocks in use (profile/large.h), read from outside. Only blocks are found
- * that have a mapping of their own (glibc) or an extent of their own (jemalloc). This takes a small
- * part of the time of a census. */
+ * that have a mapping of their own (glibc) or an extent of their own (jemalloc). This takes
+ * much less time than to count all blocks of the heap (census.h). */
 #ifndef MEMTRACE_HEAP_LARGE_H
 #define MEMTRACE_HEAP_LARGE_H
 
@@ -15,12 +15,12 @@
 #include "proc/maps.h"
 #include "profile/large.h"
 
-#define LARGE_MAX	 2048 /* most blocks. Their list has room in a pipe */
+#define LARGE_MAX	 2048 /* most blocks, so that their list fits into a pipe */
 #define LARGE_PATIENCE_S 5.0
 
-/* Chooses the large blocks among `blocks`. ret->at has room for LARGE_MAX. False: there are more,
- * or no allocator was found, or the blocks that were found are not all that glibc counts, or more.
- * For tests, and for the child of large__start(). */
+/* Chooses the large blocks among `blocks`. ret->at has room for LARGE_MAX. False: there are more
+ * than LARGE_MAX, or no allocator was found, or the bytes found differ from those that glibc itself
+ * counts. For tests, and for the child of large__start(). */
 bool large__choose(const struct blocks *blocks, const struct heap_found *found,
 		   struct large_blocks *ret);
 

@@ -9,8 +9,8 @@
  *	U	bytes of all other large blocks that live and were allocated during the run
  *	L_s	the estimate of all live large blocks of stack s, from windows
  *
- * What a stack has beyond seen_s is part of U. So stacks get L_s - seen_s, if this is above 0, and
- * if all stacks together then have more than U, each gets the same share of it:
+ * What a stack has beyond seen_s is part of U. So each stack gets L_s - seen_s, if this is above 0.
+ * If all stacks together would get more than U, each amount is multiplied by the same k:
  *
  *	k = min(1, U / sum over s of max(L_s - seen_s, 0)),
  *	live_s = seen_s + k max(L_s - seen_s, 0).
@@ -26,12 +26,12 @@
 
 #include "profile/profile.h"
 
-/* Bytes. Larger blocks are large: those for which the program asked more, and those that have more
- * usable bytes. Both must be the same blocks, so that none is counted twice. jemalloc has a size
- * class that ends here, and an extent for each larger block. glibc maps each large block alone.
- * Smaller blocks may lie among others in glibc: up to 32 MiB after one of them was freed
- * (M_MMAP_THRESHOLD in mallopt(3)). It rounds sizes up to pages, so the limit is a size that hardly
- * any program asks for. */
+/* In bytes. A block above this size is large. Windows know the size that the program asked for, the
+ * lists know the usable size. The limit must select the same blocks by both sizes. Otherwise a
+ * block could be counted twice. jemalloc has a size class that ends at its limit, and an extent for
+ * each larger block. glibc may put a block of up to 32 MiB among smaller ones, after such a block
+ * was freed (M_MMAP_THRESHOLD in mallopt(3)). glibc also rounds sizes up to pages. So its limit is
+ * a size above 32 MiB that hardly any program asks for. */
 #define LARGE_JEMALLOC (1ULL << 20)
 #define LARGE_GLIBC    ((32ULL << 20) + (64ULL << 10))
 #define LARGE_UNSEEN   "[large blocks that no window saw]"

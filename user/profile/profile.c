@@ -418,13 +418,17 @@ static bool missed_calls(const struct profile *profile)
 /* Were calls lost that may have given regions back? */
 static bool lost_regions(const struct profile *profile)
 {
-	return profile__is_regions(profile) && (profile__lost_count(profile, "region_calls_lost") ||
-						profile__lost_count(profile, "regions_too_many"));
+	/* regions that were not followed to the end are compared with the maps at the end */
+	return profile__is_regions(profile) && !profile->regions.stopped_s.known &&
+	       (profile__lost_count(profile, "region_calls_lost") ||
+		profile__lost_count(profile, "regions_too_many"));
 }
 
 bool profile__lacks_room(const struct profile *profile)
 {
-	return profile->dropped && !profile__lost_count(profile, "scratch_busy") &&
+	/* files of older versions count calls that were missed among the dropped samples */
+	return profile->dropped && !missed_calls(profile) && !profile__is_regions(profile) &&
+	       !profile__lost_count(profile, "scratch_busy") &&
 	       !profile__lost_count(profile, "result_unreadable");
 }
 

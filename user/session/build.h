@@ -137,6 +137,7 @@ struct target {
 		struct scan *scan; /* a list that was asked for; NULL: none */
 		uint64_t since_ns; /* when the first list was asked for, monotonic; 0: never */
 		bool known;	   /* `before` was read */
+		bool whole;	   /* the program began during the run: `before` is empty */
 		bool complete;	   /* `after` was read, too */
 		struct large_blocks before, after;
 	} large;

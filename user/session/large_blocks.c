@@ -62,8 +62,9 @@ static bool take(struct target *t, struct large_blocks *ret)
 	return !rc;
 }
 
-/* Forgets what was read of the program before an exec. */
-static void forget(struct target *t)
+/* An exec has ended all blocks, and those of the new program are all of this run. So its first list
+ * is empty, and need not be read. */
+static void begin_program(struct target *t)
 {
 	struct large_blocks none;
 
@@ -72,12 +73,12 @@ static void forget(struct target *t)
 	if (t->large.scan)
 		return; /* later: nothing may wait for it now */
 	large_blocks__clear(&t->large.before);
-	t->large.known = false;
-	t->large.since_ns = 0;
+	t->large.since_ns = t->exec_ns;
+	t->large.known = t->large.whole = true;
 }
 
-/* Perf uprobes stay in place after the stop, so that a target would feel them while memtrace waits
- * for the second list. */
+/* Perf uprobes stay in place after the stop, unless `blocks` is set. They would slow a target while
+ * memtrace waits for the second list. */
 static bool can_list(const struct session *s)
 {
 	return s->large && !s->scheduler.limits.shared &&
@@ -95,25 +96,30 @@ void large_blocks__tend(struct session *s)
 	for (size_t i = 0; can_list(s) && !s->stop_ns && i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		if (t->large.since_ns && t->exec_ns > t->large.since_ns)
-			forget(t);
+		if (t->exec_ns > t->large.since_ns)
+			begin_program(t);
 		else if (t->large.scan && large__ready(t->large.scan))
 			t->large.known = take(t, &t->large.before);
-		if (!needs_list(t))
+		/* a fork takes milliseconds, by which an open window would be too long */
+		if (!needs_list(t) || scheduler__has_window(&s->scheduler))
 			continue;
 		t->large.since_ns = clock__now_ns(CLOCK_MONOTONIC);
 		start(t);
+		guard__wait(s);
 	}
 }
 
 void large_blocks__look(struct session *s)
 {
-	for (size_t i = 0; s->large && i < s->n_targets; i++) {
+	for (size_t i = 0; can_list(s) && i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		if (t->large.scan && large__ready(t->large.scan))
+		if (t->exec_ns > t->large.since_ns)
+			begin_program(t);
+		else if (t->large.scan && large__ready(t->large.scan))
 			t->large.known = take(t, &t->large.before);
-		if (t->large.known && !t->ended && t->exec_ns <= t->large.since_ns)
+		if (t->large.known && !t->large.scan && !t->ended && is_readable(t) &&
+		    budget__is_windowed(&t->budget))
 			start(t);
 	}
 }
@@ -125,9 +131,10 @@ void large_blocks__finish(struct session *s)
 
 		if (!t->large.scan || !t->large.known)
 			continue;
-		t->large.complete = take(t, &t->large.after) &&
-				    t->large.after.glibc == t->large.before.glibc &&
-				    t->large.after.jemalloc == t->large.before.jemalloc;
+		t->large.complete =
+			take(t, &t->large.after) &&
+			(t->large.whole || (t->large.after.glibc == t->large.before.glibc &&
+					    t->large.after.jemalloc == t->large.before.jemalloc));
 	}
 }
 
@@ -149,9 +156,13 @@ struct sums {
 	} live, born; /* of blocks that may live; of all blocks that were born */
 	/* of large blocks that live, each counted once: what the program asked for */
 	double seen, n_seen;
+	/* Blocks that were born before the first list was made, in a continuous stretch, and that
+	 * were not sampled. Bytes, and their variance: as estimated from the sampled ones. */
+	double alike, alike_variance;
 };
 
-/* If so much of a stack is in large blocks, the rest is known well enough to be told apart. */
+/* A stack's live bytes are corrected if at least this share of them is in large blocks, or if they
+ * are below the bytes that the list shows. */
 #define MOSTLY_LARGE 0.9
 
 /* Is the block in memory that only brk() enlarges? Then glibc does not map large blocks
@@ -161,6 +172,12 @@ static bool is_in_brk(const struct target *t, uint64_t addr)
 	const struct map_entry *e = maps__find(&t->maps, addr);
 
 	return e && !strcmp(e->path, "[heap]");
+}
+
+/* Is the block known from its stack's vectors (realloc_trend.h), not from the stack's blocks? */
+static bool is_regrown(const struct survivors *s, const struct survivors_block *block)
+{
+	return block->live.birth == BIRTH_GROWN && !s->windows[block->window].continuous;
 }
 
 static void part__add(struct part *part, double bytes, double blocks, bool large)
@@ -191,9 +208,9 @@ static bool add_up(const struct build *b, const struct process_sites *sites,
 		double weight = ldexp(trend__weight(&block->live), block->halved);
 		double blocks = weight / fmax((double)block->live.size, 1);
 
-		if (large && !block->ended && is_in_brk(b->target, block->addr))
+		if (large && is_in_brk(b->target, block->addr))
 			return false;
-		if (site < 0 || block->live.birth == BIRTH_GROWN)
+		if (site < 0 || is_regrown(s, block))
 			continue;
 		part__add(&sums[site].born, weight, blocks, large);
 		if (counts_as_live(block, &results[site]))
@@ -202,27 +219,44 @@ static bool add_up(const struct build *b, const struct process_sites *sites,
 	return true;
 }
 
-/* Adds each block of the second list to the site of which windows saw it, or to what they did not
- * see. If the block's own end was seen, another one has its address now. */
+/* Adds a block that a window saw to its stack's site. */
+static void add_seen(const struct build *b, const struct survivors_block *known, struct sums *to)
+{
+	double size = (double)known->live.size, weight;
+
+	to->seen += size;
+	to->n_seen++;
+	if (known->live.birth_ns >= b->target->large.since_ns)
+		return;
+	/* blocks that the sampling of a stretch has missed are in both lists, like older ones */
+	weight = ldexp(trend__weight(&known->live), known->halved);
+	to->alike += fmax(weight - size, 0);
+	to->alike_variance += weight * fmax(weight - size, 0);
+}
+
+/* For each block of the second list: if a window saw a stack allocate the block, adds it to this
+ * stack's site, otherwise to ret->unseen. If a window saw a block at this address end, the listed
+ * block is a newer one. */
 static void divide(const struct build *b, const struct process_sites *sites, struct sums *sums,
 		   struct large_trend *ret)
 {
+	const struct survivors *s = &b->target->budget.survivors;
 	const struct large_blocks *after = &b->target->large.after;
 
 	for (size_t i = 0; i < after->n; i++) {
 		const struct large_block *block = &after->at[i], *old;
-		const struct survivors_block *known =
-			survivors__at(&b->target->budget.survivors, block->addr);
+		const struct survivors_block *known = survivors__at(s, block->addr);
+		bool seen = known && !known->ended && large_block__fits(block, known->live.size);
+		long site = seen ? process_sites__find(sites, &known->live.stack) : -1;
 		uint64_t old_size;
-		long site;
 
-		if (known && !known->ended && large_block__fits(block, known->live.size)) {
+		if (site >= 0 && is_regrown(s, known)) {
+			ret->grown += (double)known->live.size;
+			continue;
+		}
+		if (site >= 0) {
 			ret->all += (double)known->live.size;
-			site = process_sites__find(sites, &known->live.stack);
-			if (site >= 0 && known->live.birth != BIRTH_GROWN) {
-				sums[site].seen += (double)known->live.size;
-				sums[site].n_seen++;
-			}
+			add_seen(b, known, &sums[site]);
 			continue;
 		}
 		old = known && known->ended
@@ -233,8 +267,27 @@ static void divide(const struct build *b, const struct process_sites *sites, str
 			ret->unseen += (double)(block->size - old_size);
 			ret->blocks++;
 		}
+		ret->old += (double)(old_size < block->size ? old_size : block->size);
 	}
 	ret->all += ret->unseen;
+}
+
+/* Adds to each stack what its sampled blocks of stretches stand for. All stacks together have no
+ * more of it than the old blocks of both lists. */
+static void add_alike(struct sums *sums, size_t n, struct large_trend *ret)
+{
+	double alike = 0, variance = 0, k;
+
+	for (size_t i = 0; i < n; i++) {
+		alike += sums[i].alike;
+		variance += sums[i].alike_variance;
+	}
+	k = alike > ret->old ? ret->old / alike : 1;
+	for (size_t i = 0; i < n; i++) {
+		sums[i].alike *= k;
+		sums[i].alike_variance *= k * k;
+	}
+	ret->all += fmin(ret->old, alike + 2 * sqrt(variance));
 }
 
 /* Returns the sums that tell which part of a stack's estimated live bytes is in large blocks. If
@@ -274,7 +327,7 @@ static void correct(struct windowed_result *r, const struct sums *sums,
 		r->living[i] *= r->live_objects / objects;
 	if (more > 0) {
 		r->growth.bytes_per_s += more / seconds;
-		r->growth.high += more / seconds;
+		r->growth.high += more / seconds / WINDOWED_GROWTH_PART;
 	} else if (before > 0) {
 		r->growth.bytes_per_s *= r->live_bytes / before;
 		r->growth.low *= r->live_bytes / before;
@@ -311,10 +364,11 @@ int large_blocks__correct(const struct build *b, const struct process_sites *sit
 	    is_too_much(b->target) || !add_up(b, sites, results, sums))
 		return 0;
 	divide(b, sites, sums, ret);
+	add_alike(sums, sites->n, ret);
 	for (size_t i = 0; i < sites->n; i++)
 		stacks[i] = (struct large_stack){
 			.estimate = results[i].live_bytes * large_part(&sums[i]),
-			.seen = sums[i].seen,
+			.seen = sums[i].seen + sums[i].alike,
 		};
 	ret->rest = large__share(stacks, sites->n, ret->unseen);
 	for (size_t i = 0; i < sites->n; i++) {
@@ -325,12 +379,17 @@ int large_blocks__correct(const struct build *b, const struct process_sites *sit
 
 		if (part > 0)
 			ret->error = hypot(ret->error, error);
-		results[i].least = stacks[i].seen;
+		results[i].least = sums[i].seen;
 		if (part < MOSTLY_LARGE && results[i].live_bytes >= stacks[i].seen)
 			continue;
+		error = hypot(error, sqrt(sums[i].alike_variance));
 		correct(&results[i], &sums[i], &stacks[i], error, seconds_of(b));
-		/* the limit of all large blocks, because limits of stacks that are added up are
-		 * not */
+		if (results[i].live_objects < 0.5) { /* then the stack holds nothing in print */
+			ret->rest += stacks[i].live;
+			ret->error = hypot(ret->error, error);
+		}
+		/* the bytes of all large blocks: if stacks are merged, the larger `most` is
+		 * kept, not the sum (estimate.h) */
 		if (part > 0.999)
 			results[i].most = ret->all;
 	}
@@ -351,7 +410,8 @@ double large_blocks__vectors(const struct build *b, const struct profile *p,
 		const struct abi_live *live = &s->blocks[i].live;
 		long site = process_sites__find(sites, &live->stack);
 
-		if (site < 0 || live->birth != BIRTH_GROWN || live->size <= above || counted[site])
+		if (site < 0 || !is_regrown(s, &s->blocks[i]) || live->size <= above ||
+		    counted[site])
 			continue;
 		counted[site] = true;
 		sum += p->sites[sites->site_of[site]].live.bytes;
@@ -363,7 +423,7 @@ int large_blocks__add(const struct build *b, struct profile *p, const struct lar
 		      double vectors)
 {
 	const uint64_t addr = UNSEEN_ADDR;
-	double off = fmin(fmax(vectors, 0), trend->rest), seconds = seconds_of(b);
+	double off = fmin(fmax(vectors - trend->grown, 0), trend->rest), seconds = seconds_of(b);
 	struct estimate live = {
 		.bytes = trend->rest - off,
 		.most = trend->unseen,
@@ -389,9 +449,9 @@ int large_blocks__add(const struct build *b, struct profile *p, const struct lar
 	to->alloc_variance = live.variance;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		to->survival[i] = to->older[i] = NAN;
-	/* They may have taken the place of older blocks, so it is not certain that they are growth.
-	 * They may have come in the last three quarters of the run, over which growth is
-	 * measured. */
+	/* The blocks may have replaced older ones, so the low end is 0. All of them may have come
+	 * in the last three quarters of the run, over which growth is measured. The high end
+	 * assumes this. */
 	to->growth = (struct growth){live.bytes / seconds, 0,
 				     trend->unseen / seconds / WINDOWED_GROWTH_PART};
 	return 0;

@@ -10,8 +10,8 @@
 struct session;
 struct windowed_result;
 
-/* Call it now and then during the run: begins to read the first list of targets that need one, and
- * takes in lists that are there. Does not wait. */
+/* Call it several times during the run. Starts to read the first list of each target that needs
+ * one, and stores lists that have been read. Does not wait. */
 void large_blocks__tend(struct session *session);
 
 /* Call it when the run stops: begins to read the second list of each target that has a first one.
@@ -29,7 +29,9 @@ struct large_trend {
 	bool known;    /* else the other members mean nothing */
 	double unseen; /* bytes of blocks that no window saw */
 	double blocks; /* number of these blocks */
-	double all;    /* bytes of all large blocks of the run */
+	double all;    /* at most so many bytes are in large blocks of the run */
+	double old;    /* bytes that are in both lists, and that no window saw */
+	double grown;  /* bytes of live blocks that realloc made in a window */
 	double rest;   /* the part of `unseen` that no stack explains */
 	double error;  /* standard error of `rest`, bytes */
 };
@@ -39,12 +41,13 @@ struct large_trend {
 int large_blocks__correct(const struct build *build, const struct process_sites *sites,
 			  struct windowed_result *results, struct large_trend *ret);
 
-/* Returns the live bytes of stacks of which windows saw realloc make large blocks. */
+/* Returns the live bytes of all stacks in which a window saw realloc enlarge a block to a large
+ * one. */
 double large_blocks__vectors(const struct build *build, const struct profile *profile,
 			     const struct process_sites *sites);
 
-/* Adds the stack LARGE_UNSEEN. vectors: bytes that are known to be in vectors with large blocks. No
- * window may have seen these blocks. 0 or -ENOMEM. */
+/* Adds the stack LARGE_UNSEEN. vectors: live bytes of vectors with large blocks, as windows show
+ * them. 0 or -ENOMEM. */
 int large_blocks__add(const struct build *build, struct profile *profile,
 		      const struct large_trend *trend, double vectors);
 

@@ -777,6 +777,7 @@ void targets__take_news(struct session *s)
 			continue;
 		targets__refresh_maps(s, t);
 		t->code_changed = true; /* the news may have been of this */
+		guard__wait(s);
 	}
 	s->watch_lost_seen = s->watch_lost;
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -786,6 +787,7 @@ void targets__take_news(struct session *s)
 		if (t->code_changed && !t->exit_ns && !t->ended) {
 			t->code_changed = false;
 			patched__look_again(s, t);
+			guard__wait(s);
 		}
 	}
 	for (size_t i = 0; i < s->n_targets; i++)

@@ -31,7 +31,7 @@ struct fixture {
 	struct process_sites process;
 	struct build build;
 	struct windowed_result results[2];
-	struct large_block before[4], after[4];
+	struct large_block before[16], after[16];
 	struct large_trend trend;
 };
 
@@ -41,26 +41,36 @@ static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 	return 0;
 }
 
-/* A window sees a block of `size` bytes at each of the addresses. Stack `i` allocates them. */
-static void see(struct fixture *f, size_t i, uint64_t size, uint32_t birth, size_t n,
-		const uint64_t *addrs)
+/* A window, or a stretch of continuous tracing, sees a block of `size` bytes at each of the
+ * addresses. Stack `i` allocates them. interval: of sampling. */
+static void see_at(struct fixture *f, size_t i, uint64_t size, uint32_t birth, size_t n,
+		   const uint64_t *addrs, bool continuous, uint64_t interval)
 {
 	struct survivors *s = &f->target.budget.survivors;
 	uint64_t at = (2 + s->n_windows) * S;
-	const struct survivors_window window = {
-		.start_ns = at, .end_ns = at + S / 50, .allocs = 100, .interval = 1024};
+	const struct survivors_window window = {.start_ns = at,
+						.end_ns = at + S / 50,
+						.allocs = 100,
+						.continuous = continuous,
+						.interval = interval};
 	struct abi_live live[4];
 
 	for (size_t k = 0; k < n; k++)
 		live[k] = (struct abi_live){.stack = keys[i].stack,
 					    .birth_ns = at + 1000,
 					    .size = size,
-					    .interval = 1024,
+					    .interval = interval,
 					    .birth = birth};
 	assert_int_equal(
 		survivors__meet(s, &window, window.end_ns, addrs, live, n, read_nothing, NULL), 0);
 	net_clock__add(&f->target.budget.clock, window.end_ns, 0, 0, NAN, NET_CLOCK_ENDS);
 	assert_int_equal(survivors__harvest(s, &f->target.budget.clock), 0);
+}
+
+static void see(struct fixture *f, size_t i, uint64_t size, uint32_t birth, size_t n,
+		const uint64_t *addrs)
+{
+	see_at(f, i, size, birth, n, addrs, false, 1024);
 }
 
 static void begin(struct fixture *f)
@@ -214,6 +224,76 @@ static void what_ended_has_successors(void **state)
 	end(&f);
 }
 
+/* A stretch of continuous tracing with a coarse interval has sampled one block of sixteen. The
+ * others are in both lists, as if they were older than the run. */
+static void what_a_stretch_did_not_sample_counts(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	see_at(&f, 0, 2 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE}, true, 32 * MIB);
+	f.target.large.since_ns = 10 * S;
+	f.results[0].live_bytes = 33.0 * MIB; /* 2 MiB / (1 - exp(-1/16)) */
+	for (uint64_t i = 0; i < 16; i++) {
+		after(&f, TABLE + i * 4 * MIB, 2 * MIB);
+		f.before[i] = f.after[i];
+	}
+	f.target.large.before.n = 16;
+	correct(&f);
+	/* all 16 blocks */
+	assert_true(fabs(f.results[0].live_bytes - 32.0 * MIB) < MIB / 10.0);
+	assert_true(sqrt(f.results[0].live_variance) > 20.0 * MIB);
+	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 32.0 * MIB);
+	assert_true(f.trend.unseen == 0);
+	end(&f);
+}
+
+/* Three stacks may have made one block, so each is said to hold a third of a block: nothing. */
+static void thirds_of_a_block_are_the_rest(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f);
+	for (size_t i = 0; i < 2; i++) {
+		see(&f, i, 40 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE + i * 64 * MIB});
+		f.target.budget.survivors.blocks[i].ended = true;
+		f.results[i] = (struct windowed_result){.live_bytes = 20.0 * MIB * (double)(3 - i),
+							.live_objects = 1};
+	}
+	after(&f, OTHER, 40 * MIB);
+	correct(&f);
+	/* 60 and 40 share 40: 24 (0.6 blocks) and 16 (0.4 blocks) */
+	assert_true(fabs(f.results[0].live_bytes - 24.0 * MIB) < MIB / 10.0);
+	assert_true(fabs(f.trend.rest - 16.0 * MIB) < MIB / 10.0);
+	end(&f);
+}
+
+/* Windows saw realloc make the block: it is in the figures of vectors alone, and takes nothing off
+ * the blocks that no window saw. */
+static void a_seen_vector_is_not_the_rest(void **state)
+{
+	struct profile *p = profile__new();
+	const struct profile_site *site;
+	struct fixture f;
+
+	(void)state;
+	assert_non_null(p);
+	begin(&f);
+	see(&f, 1, 100 * MIB, BIRTH_GROWN, 1, (const uint64_t[]){TABLE});
+	after(&f, OTHER, 128 * MIB);
+	after(&f, TABLE, 100 * MIB);
+	correct(&f);
+	assert_true(f.trend.unseen == 128.0 * MIB);
+	assert_int_equal(large_blocks__add(&f.build, p, &f.trend, 100.0 * MIB), 0);
+	site = &p->sites[0];
+	assert_int_equal(p->n_sites, 1);
+	assert_true(site->live.bytes == 128.0 * MIB);
+	end(&f);
+	profile__free(p);
+}
+
 /* Blocks from before the run do not count, unless they have grown. A block that windows saw does,
  * although an older one was there. */
 static void what_was_there_before_does_not_count(void **state)
@@ -343,6 +423,9 @@ int main(void)
 		cmocka_unit_test(what_no_window_saw_is_shared_out),
 		cmocka_unit_test(a_mixed_stack_stays),
 		cmocka_unit_test(what_ended_has_successors),
+		cmocka_unit_test(what_a_stretch_did_not_sample_counts),
+		cmocka_unit_test(thirds_of_a_block_are_the_rest),
+		cmocka_unit_test(a_seen_vector_is_not_the_rest),
 		cmocka_unit_test(what_was_there_before_does_not_count),
 		cmocka_unit_test(nothing_is_known),
 		cmocka_unit_test(the_rest_is_a_stack_of_its_own),
