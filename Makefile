@@ -67,7 +67,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table \
+.PHONY: all install deps build-deps demo check check-tidy check-live check-kernels kernels-table \
 	check-layers check-format format check-static check-unused check-scripts check-manual \
 	check-install uninstall test test-long bench leaks leaks-tables diffs diffs-tables \
 	fleet-hour fleet-storm truth truth-tables help clean
@@ -108,7 +108,7 @@ $(B)/registers.skel.h: $(B)/registers.bpf.o
 .PHONY: tools
 tools:
 	@for tool in $(CC) $(CLANG) $(BPFTOOL); do command -v $$tool >/dev/null || \
-		{ echo "memtrace: $$tool is missing; 'sudo make deps' installs it" >&2; \
+		{ echo "memtrace: $$tool is missing; 'sudo make build-deps' installs it" >&2; \
 		exit 1; }; done
 
 # --- user side ---------------------------------------------------------------------------------
@@ -646,7 +646,7 @@ check-unused: $(patsubst %.c,$(CHECK_B)/%.o,$(USER_SRC) $(WEB_SRC))
 
 # Finds faults that neither compilers nor cppcheck report. .clang-tidy lists the checks.
 check-tidy: $(B)/memtrace
-	$(Q)printf '%s\n' $(USER_SRC) | \
+	$(Q)printf '%s\n' $(sort $(USER_SRC) $(WEB_SRC)) | \
 		xargs -P $$(nproc) -n 8 $(CLANG_TIDY) --quiet 2>$(B)/tidy.err
 
 check-scripts:
@@ -748,8 +748,10 @@ truth-tables:
 deps:
 	$(Q)scripts/install-deps
 
-demo:
+build-deps:
 	$(Q)scripts/install-deps --build
+
+demo: build-deps
 	$(Q)$(MAKE) $(PARALLEL) all $(B)/progs/leaky
 	$(Q)scripts/demo
 
@@ -761,8 +763,9 @@ help:
 	'                  built on' \
 	'make dist         build/dist/$(DIST).tar.gz: a static binary, for any' \
 	'make check-packages  both in fresh Debians and beside musl (root)' \
-	'make deps         install the Debian packages that building and testing need (root)' \
-	'make demo         deps, build, and profile a leaking program (root)' \
+	'make build-deps   install the Debian packages that building needs (root)' \
+	'make deps         and those that testing needs: servers, tools to compare with (root)' \
+	'make demo         build-deps, build, and profile a leaking program (root)' \
 	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no' \
 	'                  root)' \
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \

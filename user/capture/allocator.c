@@ -607,7 +607,8 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 			err, -ENOENT,
 			"no allocator found in pid %d: none of its %zu mapped files has a symbol "
 			"malloc (a stripped static program, or one with a run-time of its own, "
-			"as Go has)%s%s",
+			"as Go has). --what faults or --what regions shows its memory without an "
+			"allocator%s%s",
 			pid, all->n_seen, all->unopened[0] ? ". " : "", all->unopened);
 	if (rc) {
 		allocators__free(all);

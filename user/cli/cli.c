@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 
+#define MAX_SECONDS 1e9
+
 char *printable(char *text)
 {
 	/* Replaces control characters, because a terminal obeys them. Bytes from 0x80 to 0x9f are
@@ -166,6 +168,21 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, const char
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
 	return parse_number(text, min, max, "KMG", ret);
+}
+
+int parse_seconds(const char *text, double *ret)
+{
+	char *end;
+	double seconds = strtod(text, &end), unit = 1;
+
+	if (end != text && *end && !end[1])
+		unit = *end == 's' ? 1 : *end == 'm' ? 60 : *end == 'h' ? 3600 : 0;
+	else if (end == text || *end)
+		return -EINVAL;
+	if (!(seconds * unit > 0 && seconds * unit <= MAX_SECONDS))
+		return -EINVAL;
+	*ret = seconds * unit;
+	return 0;
 }
 
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret)

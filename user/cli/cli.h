@@ -91,6 +91,8 @@ struct alloc_options {
 int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
 		     const char *text);
 
+/* Parses a time: "30", "30s", "5m" or "1h". 0, or -EINVAL: it is something else, or not above 0. */
+int parse_seconds(const char *text, double *ret);
 /* Parses a whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 

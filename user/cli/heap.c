@@ -252,7 +252,12 @@ int cmd_heap(int argc, char **argv)
 
 	if (status)
 		return status;
-	if (optind < argc || !config.pid)
+	if (optind < argc)
+		return usage_error("heap",
+				   "'%s' is not an option; the process is given with -p PID, the "
+				   "file of --json as --json=FILE",
+				   argv[optind]);
+	if (!config.pid)
 		return usage_error("heap", "which process? -p PID");
 	if (config.duration_s > 0 && !config.stacks)
 		return usage_error("heap", "-d is the time of tracing for --stacks");

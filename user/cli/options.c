@@ -146,11 +146,12 @@ TAKE_OPTION_HEAD(pid)
 
 TAKE_OPTION_HEAD(seconds)
 {
-	char *end;
-	double seconds = strtod(value, &end);
+	double seconds;
 
-	if (end == value || *end || !(seconds > 0) || seconds > 1e9)
-		return usage_error(command, "'%s' is not a duration: seconds, more than 0", value);
+	if (parse_seconds(value, &seconds))
+		return usage_error(command,
+				   "'%s' is not a duration: seconds, more than 0, or as in 5m, 1h",
+				   value);
 	memcpy((char *)config + row->to, &seconds, sizeof(seconds));
 	return 0;
 }

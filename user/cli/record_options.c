@@ -252,9 +252,11 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (optind < argc) {
 		/* A command must follow "--", so that a forgotten -p does not start a command. */
 		if (strcmp(argv[optind - 1], "--"))
-			return usage_error("record",
-					   "'%s' is not an option; a command to run goes after --",
-					   argv[optind]);
+			return usage_error(
+				"record",
+				"'%s' is not an option; a command to run goes after --, and a "
+				"file for JSON as --json=FILE",
+				argv[optind]);
 		c->command = argv + optind;
 	}
 	if (!c->command && !c->trace.n_pids && !c->trace.selection.selection.dynamic)
@@ -276,8 +278,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 			c->trace.format[i] = !strcmp(formats[i].name, "pprof");
 	/* There may be hundreds of processes, so files are written only if the user asks for
 	 * files. */
-	if (c->trace.selection.selection.dynamic && !c->trace.output_given &&
-	    !c->trace.format_given && !c->trace.on_oom)
+	if (c->trace.selection.given && !c->trace.output_given && !c->trace.format_given &&
+	    !c->trace.on_oom)
 		memset(c->trace.format, 0, sizeof(c->trace.format));
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) &&
 	    !trace_config__writes_files(&c->trace))

@@ -525,14 +525,10 @@ TAKE_OPTION(min_bytes)
 TAKE_OPTION(age)
 {
 	struct report_config *c = config;
-	char *end;
 
 	(void)row;
 	c->younger = *value == '-';
-	c->age_s = strtod(value + c->younger, &end);
-	if (!strcmp(end, "s"))
-		end++;
-	if (end == value + c->younger || *end || !(c->age_s > 0 && c->age_s <= 1e9))
+	if (parse_seconds(value + c->younger, &c->age_s))
 		return usage_error(command,
 				   "'%s' is not an age: seconds, more than 0; with a - "
 				   "before them: younger than that",

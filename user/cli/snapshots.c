@@ -10,7 +10,6 @@
 #include "cli/cli.h"
 
 #define MIN_EVERY_S	0.1
-#define MAX_EVERY_S	1e9
 #define MIN_EVERY_BYTES 4096
 #define SIZE		32
 #define LOOK_EVERY_S	0.1
@@ -18,15 +17,17 @@
 int snapshots__parse_every(struct snapshots *s, const char *text)
 {
 	uint64_t bytes;
-	char *end;
-	double seconds = strtod(text, &end);
+	double seconds;
 
-	if (end != text && !*end) {
-		if (!(seconds >= MIN_EVERY_S && seconds <= MAX_EVERY_S))
+	if (!parse_seconds(text, &seconds)) {
+		if (seconds < MIN_EVERY_S)
 			return -EINVAL;
 		s->every_s = seconds;
 		return 0;
 	}
+	/* a small "m" is minutes, so sizes have capitals here */
+	if (text[strcspn(text, "abcdefghijklmnopqrstuvwxyz")])
+		return -EINVAL;
 	if (parse_bytes(text, MIN_EVERY_BYTES, UINT64_MAX / 2, &bytes))
 		return -EINVAL;
 	s->every_bytes = bytes;

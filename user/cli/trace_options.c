@@ -128,6 +128,8 @@ int parse_overhead(const char *command, const char *text, double *ret)
 	if (!strcmp(text, "off"))
 		return 0;
 	*ret = strtod(text, &end) / 100;
+	if (end != text && *end == '%')
+		end++;
 	if (end == text || *end || !(*ret >= 0.001 && *ret <= 1))
 		return usage_error(command,
 				   "'%s' is not a share of CPU time: 0.1 to 100 per cent, or off",
@@ -406,15 +408,15 @@ const struct option_row trace_how_rows[] = {
 	 .take = take_seconds,
 	 .to = offsetof(struct trace_config, duration_s),
 	 .help = "how long (default: until told to end)",
-	 .man = "Fractions are allowed."},
+	 .man = "Fractions are allowed, and minutes and hours: 5m, 1h."},
 	{.name = "interval",
 	 .letter = 'i',
 	 .arg = "BYTES",
 	 .by_default = "512K",
 	 .take = take_interval,
-	 .help = "bytes between samples; 1: every call",
+	 .help = "bytes between samples; 1: every call, without a limit of cost",
 	 .man = "The mean, in allocated bytes. K, M and G are allowed. With 1 the numbers are "
-		"exact."},
+		"exact, and tracing may cost any amount unless --max-overhead is given."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
 	 .man = "Per cent of the process's own CPU time, or of one core, if the machine has a core "

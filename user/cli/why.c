@@ -374,7 +374,9 @@ int cmd_why(int argc, char **argv)
 	if (status)
 		return status;
 	if (optind < argc)
-		return usage_error("why", "'%s' is not an option; the process is given with -p PID",
+		return usage_error("why",
+				   "'%s' is not an option; the process is given with -p PID, and "
+				   "values as --json=FILE, --freeze=MS",
 				   argv[optind]);
 	if (!config.pid)
 		return usage_error("why", "which process? -p PID");

@@ -459,7 +459,7 @@ int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct err
 		return error__set(
 			err, -ENOENT,
 			"there is no container '%s': no cgroup below %s has this id in its "
-			"name",
+			"name (a name is not an id: docker inspect -f '{{.Id}}' NAME tells it)",
 			id, point);
 	if (ret > 1)
 		return not_unique(&walk, first, id, err);

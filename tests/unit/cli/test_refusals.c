@@ -49,7 +49,7 @@ static void who_is_traced(void **state)
 static void values_of_record(void **state)
 {
 	(void)state;
-	ASSERT_REFUSED(EXIT_USAGE, "'5m' is not a duration: seconds", record, "-d", "5m");
+	ASSERT_REFUSED(EXIT_USAGE, "'5d' is not a duration: seconds", record, "-d", "5d");
 	ASSERT_REFUSED(EXIT_USAGE, "'5X' is not a sampling interval: 1 to 4G bytes", record, "-i",
 		       "5X");
 	ASSERT_REFUSED(EXIT_USAGE, "no format 'x': heap, collapsed, pprof, svg, symbolized, none",

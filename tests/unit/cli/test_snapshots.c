@@ -17,9 +17,13 @@ static void test_what_every_may_be(void **state)
 	assert_true(s.every_s == 0.5 && !s.every_bytes);
 	assert_int_equal(snapshots__parse_every(&s, "32M"), 0);
 	assert_true(s.every_bytes == 32 << 20);
-	for (size_t i = 0; i < 9; i++) {
+	assert_int_equal(snapshots__parse_every((s = (struct snapshots){}, &s), "10m"), 0);
+	assert_true(s.every_s == 600 && !s.every_bytes);
+	assert_int_equal(snapshots__parse_every((s = (struct snapshots){}, &s), "1.5h"), 0);
+	assert_true(s.every_s == 5400);
+	for (size_t i = 0; i < 10; i++) {
 		static const char *const wrong[] = {"",	   "0",	  "-1",	 "0.01", "x",
-						    "32Q", "nan", "inf", "1K"};
+						    "32Q", "nan", "inf", "1K",	 "10k"};
 		struct snapshots t = {};
 
 		assert_true(snapshots__parse_every(&t, wrong[i]) < 0);
