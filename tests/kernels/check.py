@@ -29,8 +29,8 @@ def problems(path, kinds):
             yield f"{name}: {outcomes.get(name, 'not run')}"
     for name in outcomes.keys() - set(wanted):
         yield f"{name}: {outcomes[name]}, but this kernel should not have run it"
-    if log is None:
-        yield "the guest did not come to its end"
+    if log is None or "Linux version" not in log:
+        yield "the guest did not come to its end, or sent no whole kernel log"
     for line in re.findall(r".*(?:BUG:|WARNING:|Oops|general protection|segfault).*", log or ""):
         yield f"kernel log: {line}"
 

@@ -44,9 +44,16 @@ MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 # Suppose that each of twenty tests misses an interval in a tenth of its runs. With only one more
 # attempt for each, every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
-# Words of failures that neither chance nor a busy machine explains: the target was harmed.
+# Words of failures that neither chance nor a busy machine explains: the target was harmed. A target
+# that ends early says nothing more, or its status is a signal.
 HARM = re.compile(r"code changed after the end|code is still changed|code is changed|"
-                  r"has probes after|target is dead|target died|status -(4|5|6|7|8|11)\b|Sanitizer")
+                  r"has probes after|probes are in place|is restored: not after|target is dead|"
+                  r"died\b|its output ended|status -(4|5|6|7|8|11)\b|not what it wrote|"
+                  r": \(?-(4|5|6|7|8|11)\b.* instead of|\"intact\": false|BrokenPipe|Sanitizer",
+                  re.S)
+# Words of tests that have tried twice themselves. With more attempts, chance would let wrong
+# figures pass.
+TRIED = re.compile(r"twice wrong|said to grow twice")
 LIMIT_S = 900
 CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
 WIDE_AT_ONCE = 3
@@ -73,10 +80,14 @@ def beside_whom():
     return f"{', '.join(others)} has probes in place" if others else None
 
 
+class TooLong(BaseException):
+    """Not an Exception, so that no test takes it for a failure that it expects."""
+
+
 def run_one(name, reason, verbose):
     """Returns passed, failed or skipped, and the reason."""
     def too_long(*_):
-        raise harness.Failure(f"not finished after {limit} s")
+        raise TooLong(f"not finished after {limit} s")
 
     begin, why, limit = time.monotonic(), "", int(os.environ.get("MEMTRACE_TEST_S", LIMIT_S))
     reason = reason or (None if name in harness.sociable else beside_whom())
@@ -89,9 +100,10 @@ def run_one(name, reason, verbose):
         outcome = "passed"
     except harness.NotRunnable as e:
         outcome, why = ("failed" if no_skips() else "skipped"), f"cannot run: {e}"
-    except Exception as e:
-        outcome, why = "failed", str(e) if isinstance(e, harness.Failure) else repr(e)
-        if verbose or not isinstance(e, harness.Failure):
+    except (Exception, TooLong) as e:
+        told = isinstance(e, (harness.Failure, TooLong))
+        outcome, why = "failed", str(e) if told else repr(e)
+        if verbose or not told:
             traceback.print_exc()
     finally:
         signal.alarm(0)
@@ -210,7 +222,8 @@ def main():
         outcomes[name] = "failed" if name in failures and outcome == "skipped" else outcome
         seconds[name] = seconds.get(name, 0) + took
         if outcome == "failed":
-            failures.setdefault(name, why)
+            if name not in failures or HARM.search(why):
+                failures[name] = why
         elif outcome == "passed" and name in failures:
             unsteady[name] = failures.pop(name)
 
@@ -230,7 +243,8 @@ def main():
             begin = time.monotonic()
             note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
         for _ in range(MORE_ATTEMPTS):
-            again = [name for name, why in failures.items() if not HARM.search(why)]
+            again = [name for name, why in failures.items()
+                     if not (HARM.search(why) or TRIED.search(why))]
             for name in again if not reason and len(failures) <= MOST_UNSTEADY else ():
                 print("once more:", flush=True)
                 begin = time.monotonic()

@@ -239,12 +239,17 @@ def python_arenas_debian_11(kind):
     return check_arenas("/usr/bin/python3.9", DEBIAN_11, 256 << 10, "--probe-kind", kind)
 
 
-def other_pythons():
-    """version -> path, for this machine's interpreters that are not Debian's."""
+def other_pythons(*wanted):
+    """version -> path, for this machine's interpreters that are not Debian's. wanted: only these
+    versions; none: all that memtrace can read."""
     places = ("/usr/local/bin", os.path.expanduser("~/.pyenv/versions/*/bin"))
     found = {os.path.basename(path)[6:]: path for place in places
              for path in glob.glob(place + "/python3.*")}
-    return {version: path for version, path in found.items() if version in READ}
+    found = {version: path for version, path in found.items() if version in (wanted or READ)}
+    if not found:
+        raise NotRunnable(f"no Python {' or '.join(sorted(wanted or READ))} is in "
+                          f"{' or '.join(places)}")
+    return found
 
 
 @test(beside=True, long=True)
@@ -252,15 +257,15 @@ def python_arenas_others():
     """In 3.12, the probed function jumps to the one that takes the block, so the probed function is
     in no stack."""
     said = [f"{version}: {check_arenas(path, '', 1 << 20)}"
-            for version, path in sorted(other_pythons().items()) if version != "3.9"]
-    return "; ".join(said) or "no other Python is here"
+            for version, path in sorted(other_pythons(*READ - {"3.9"}).items())]
+    return "; ".join(said)
 
 
 @test(beside=True, long=True)
 def python_stacks_others():
     said = [f"{version}: {check_stacks(python=path)}"
             for version, path in sorted(other_pythons().items())]
-    return "; ".join(said) or "no other Python is here"
+    return "; ".join(said)
 
 
 @test(beside=True, long=True)
@@ -269,15 +274,15 @@ def python_stacks_from_start():
     that show Python's version are not in memory yet, because the loader has not run. The imports at
     Python's start are the first functions with a name."""
     said = []
-    for version in sorted({"3.9", "3.10"} & set(other_pythons())):
+    for version, path in sorted(other_pythons("3.9", "3.10").items()):
         result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none",
-                          "--", other_pythons()[version], "-c", "import time; time.sleep(2)")
+                          "--", path, "-c", "import time; time.sleep(2)")
         profile = json.loads(result.err.splitlines()[-1])  # standard output is the command's
         named = sum(stack["alloc_objects"] for stack in profile["stacks"] if any(
             "<frozen importlib._bootstrap>:" in (line or "") for line in stack["lines"]))
         expect(named > profile["samples"] / 4, version, "named:", named, "of", profile["samples"])
         said.append(f"{version}: {named} of {profile['samples']}")
-    return "; ".join(said) or "no old Python is here"
+    return "; ".join(said)
 
 
 LEAK = """

@@ -26,9 +26,9 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-# The least share of the untraced speed, which varies by a third from round to round. With a probe,
+# The least share of the untraced speed: other load on the machine takes some of it. With a probe,
 # the speed is a hundredth.
-SPEED = 0.5
+SPEED = 0.2
 JSON = ("--json", "-f", "none")
 
 
@@ -38,13 +38,12 @@ class Busy(Target):
 
     def __init__(self):
         super().__init__("churn", "--seconds", "0.2")
-        self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
+        self.untraced = [self.go()["ns_per_pair"] for _ in range(4)]
 
     def check_speed(self):
         """Checks the speed of the best of three rounds, because other load on the machine slows the
         target, too. (With a probe a pair takes a hundred times as long.)"""
         took = [self.go()["ns_per_pair"] for _ in range(3)]
-        self.untraced.append(self.go()["ns_per_pair"])
         expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:",
                self.untraced)
 
