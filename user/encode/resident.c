@@ -42,7 +42,7 @@ static void format_row_interval(const struct resident *r, const struct resident_
 	if (!r->heap_split || (row->kind != RESIDENT_HEAP_LIVE && row->kind != RESIDENT_HEAP))
 		return;
 	if (isnan(row->interval.low) || isnan(row->interval.high))
-		snprintf(cell, size, "INCOMPLETE");
+		snprintf(cell, size, "not known");
 	else if (row->interval.low == row->interval.high)
 		snprintf(cell, size, "exact");
 	else

@@ -15,7 +15,7 @@
 #define BUSY		2.5e-3
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
-/* if probes are everywhere for this time, the attempt has succeeded */
+/* an attempt to trace all processes at once has succeeded if it lasts this long */
 #define LASTING_NS (30 * S)
 /* CPU time that a process must use between two of its turns */
 #define MIN_CPU_NS (2 * MS)
@@ -95,7 +95,8 @@ bool host__is_over(const struct host *h)
 
 bool host__coarsen(struct host *h, uint64_t now_ns)
 {
-	/* the rate counts, not the debt, because a larger factor lowers the rate first */
+	/* The rate decides, not the debt: when the interval becomes coarser, the rate falls at
+	 * once, the debt later. */
 	return h->rate <= h->budget * h->cpus || thinning__coarsen(&h->thinning, &h->last, now_ns);
 }
 
@@ -173,9 +174,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (Tracing a process that is mostly idle may
-		 * cost the same share of the core that the machine leaves idle, as in
-		 * windows.h.) */
+		 * whole CPU and tracing costs nothing? (If the machine leaves more
+		 * time of one core idle than the process uses, the limit is the same share of this
+		 * idle time, as in windows.h.) */
 		time = fmax(cpu, h->spare * wall);
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)

@@ -7,7 +7,7 @@
  * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
  * place, cost grows at a rate that depends on the program: c ns per ns of its CPU time. If c is
  * no more than the share allowed for continuous tracing (`steady`), tracing is continuous.
- * Otherwise there are windows, and gaps in which the process works off the cost of the windows.
+ * Otherwise there are windows, and gaps in which the process's CPU time pays for the windows.
  * Windows may cost the share b. The debt is D = (cost so far) - b * (CPU time so far). The debt is
  * checked several times a second, and decides when the next window comes. This moment cannot be
  * predicted, because a process may be busy, idle or stopped at any time.
@@ -28,8 +28,9 @@
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
- * up. Lost throughput divided by calibrated cost, both as shares of CPU time, was measured beside
- * an untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
+ * up. A program ran traced, and beside it the same program untraced (docs/overhead.md). The ratio
+ * is: lost throughput divided by calibrated cost, both as shares of CPU time. In windows it is 1.0
+ * to 1.3, mean 1.2, for loops of
  * malloc and free. While tracing is continuous, it is 1.03 to 1.09. So the calibrated cost of
  * windows is multiplied by WINDOWS_FELT, in the debt and in printed figures (felt_ns). If the
  * process itself has shown another ratio, that ratio is used (windows__feel()). For nginx it was
@@ -38,11 +39,11 @@
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
  * the requests in windows determined the 99th percentile of its request times. So a window in which
- * probes take more than a quarter of the CPU time is charged more. Let T be the time that pays for
- * windows in a gap of the same length ("Light work" below). The window is charged at least T, not
- * only the share b of T. Then at a limit of 1 % windows take one hundredth of the time, and one
- * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
- * windows may be longer.)
+ * probes take more than a quarter of the CPU time is charged more. CPU time, and some idle time,
+ * pay for windows ("Light work" below). Let T be the sum of both in a gap as long as this window.
+ * The window is charged at least T. (The gap itself pays only b times T.) Then at a limit of 1 %
+ * windows take one hundredth of the time, and one request in a hundred is touched. (Where probes
+ * take less, requests hardly take longer, and windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core, and is slowed twenty times in a window, uses
  * all of a core in the window. Suppose that only its own CPU time paid for windows. Then there
@@ -62,8 +63,8 @@
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
  * and scaled to have mean 1 again. So gaps of every length occur. Then, for every age, some window
  * is open when blocks of an earlier window have this age, and shows which of these blocks end. (If
- * gaps were uniform in 0.5 to 1.5 of their mean, no end at an age between a window's length and
- * half a gap would ever be seen.)
+ * gaps were uniform in 0.5 to 1.5 of their mean, no window would be open when a block has an age
+ * between a window's length and half the mean gap. So frees at these ages would never be seen.)
  *
  * Why the cost stays within the limit. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the
  * difference between the debt and -C is halved from window to window, whatever its cause (chance, a
@@ -83,9 +84,9 @@
  * share `steady` of one core, if the machine has idle time for that. Such a process costs little,
  * and windows would see little of it. (A process that waits for a CPU is not idle. `spare` and
  * `sleeps` show the difference.) For idle processes there is a second account, in which wall time
- * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times T. Here T
- * is the CPU time or, if that is longer, the wall time in which the process slept or the machine
- * had a core idle.
+ * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times U. U is
+ * the CPU time or, if that is longer, the wall time in which the process slept or the machine had a
+ * core idle.
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
  * conditions. First, for a while the process has used so little CPU time that continuous tracing
@@ -94,7 +95,7 @@
  * while it is traced.) Second, the debt of the second account is not above 0. A process with two
  * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
  * within LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
- * continuous tracing meets only the beginnings of bursts.
+ * continuous tracing ends soon after a burst begins.
  *
  * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then
  * keep their length and come more often, because the precision depends on their number.
@@ -144,8 +145,8 @@ struct windows {
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
 	double debt_ns; /* (cost so far) - (budget so far); negative: budget is left */
-	/* in continuous tracing: the part of the debt that does not count, because samples were put
-	 * farther apart since it arose */
+	/* in continuous tracing: the debt from before the sampling interval became coarser. It does
+	 * not count against the new interval */
 	double borne_ns;
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the second account: "Idle processes" above */
@@ -208,10 +209,10 @@ void windows__done(struct windows *windows, enum windows_action action, uint64_t
 /* Notes that the process's probes are removed. What was planned here does not count, because
  * another file (host.h) decides when this process is traced. now_ns: may be in the past, if the
  * probes were removed earlier. cost_ns, cpu_ns: the totals at now_ns, or later ones. recent: recent
- * cost and CPU time per wall ns, which replace what was learnt of windows before. NULL: learns from
- * the time since the last change; then the totals should be those at now_ns. Nothing is learnt of
- * windows if the probes were out already. windows__step() opens the next window when it can be paid
- * for. */
+ * cost and CPU time per wall ns. They replace the rates that were learnt before. NULL: the rates
+ * are learnt from the time since the last change. In this case cost_ns and cpu_ns should be the
+ * totals at now_ns. If the probes were out already, no rates are learnt. windows__step() opens the
+ * next window when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  const struct windows_rates *recent);
 /* Notes that the process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the

@@ -14,8 +14,8 @@
 
 #define WAITS_THREADS 128 /* waits are counted in processes of at most this many threads */
 
-/* While a window goes on, a new block may have taken the address since the tables were read. The
- * next part of the window finds that block in the table. */
+/* While a window goes on, a new block may have been allocated at `addr` after the tables were read.
+ * This block stays in the table for the next part of the window. */
 static void forget_block(void *ctx, uint64_t addr)
 {
 	const struct budget *b = ctx;
@@ -129,7 +129,8 @@ static int meet(struct target *t, const struct capture_table *live)
 		addrs[found] = his.keys[i].addr;
 		blocks[found++] = his.blocks[i];
 	}
-	/* Counters that are read while another CPU counts an inner call may be too high by one. */
+	/* alloc_calls leaves out calls that an allocator makes to itself. If another CPU counts
+	 * such a call at this moment, alloc_calls may be too high by one. */
 	if (t->alloc_calls > b->open_allocs)
 		window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;

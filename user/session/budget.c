@@ -23,7 +23,8 @@
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
-/* a process's next window does not open while at least this many of its links are being closed */
+/* a process's next window does not open while the kernel is still closing at least this many of its
+ * probes (BPF links) */
 #define MAX_PAUSING 16
 /* at most this many threads of a process are asked whether they sleep; if the process has more
  * threads, it is not known whether it sleeps */
@@ -32,8 +33,9 @@
  * moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL
-/* What seeing regions may cost beyond its share, for bursts. The second value is for continuous
- * tracing: there it also pays for a program that maps much when it starts to work. */
+/* By how much the cost of seeing regions may exceed its share during a burst, ns. The second value
+ * holds in continuous tracing. It is larger because a program may map much when it starts to
+ * work. */
 #define REGIONS_CREDIT_NS	 50000000
 #define REGIONS_STEADY_CREDIT_NS 1000000000
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
@@ -43,8 +45,8 @@
  * With the finer interval, a process may hold at most ENOUGH samples. With so many samples, the
  * error of its live bytes is about one in a hundred. All processes together may have no more than
  * TABLE_SHARE of the room for live samples. Samples from a time when the interval was finer stay,
- * so there may be three times as many samples as these limits allow. (Each time that a process
- * holds twice as much, its interval doubles, and ENOUGH / 2 samples are added.) */
+ * so a process may hold three times as many samples as ENOUGH. (Each time its memory doubles, the
+ * interval doubles, too. Then ENOUGH / 2 further samples are added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
@@ -175,9 +177,9 @@ static void adapt_own(struct session *s, struct target *t)
 				     CALLS_PAID * (double)(last->end_ns - last->start_ns));
 }
 
-/* Adapts the interval to the number of samples that came. Where continuous tracing keeps the limit,
- * samples may cost at most SAMPLES_SHARE of it. Otherwise the samples could make tracing exceed the
- * limit. */
+/* Adapts the interval to the number of samples that came. If continuous tracing keeps its
+ * limit, samples may cost at most SAMPLES_SHARE of the limit. More samples could make tracing
+ * exceed it. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
@@ -311,7 +313,8 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 		      (double)(t->lent_ns - t->budget.begin_lent_ns);
 	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
-	/* at the edges of turns, the threads of too many processes would be asked */
+	/* not if processes are traced in turn: memtrace would have to read the threads of too many
+	 * processes */
 	if (edge && !s->scheduler.limits.shared)
 		books__note_waits(t);
 }
@@ -603,7 +606,8 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 		region_calls__stop(s, t);
 		return UINT64_MAX;
 	}
-	/* even if seeing regions took a whole core, left_ns would not be used up before then */
+	/* until the next check, left_ns cannot be used up, even if seeing regions took a whole
+	 * core */
 	return now_ns + (r->left_ns < REGIONS_OFTEN_NS	  ? REGIONS_OFTEN_NS
 			 : r->left_ns > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
 							  : (uint64_t)r->left_ns);
@@ -638,8 +642,8 @@ void budget__hurry(struct session *s, bool waits)
 		priority__restore();
 		return;
 	}
-	/* Continuous tracing hurries, too: without a beat in time, the keeper takes the probes
-	 * out. */
+	/* The priority is raised in continuous tracing, too: if memtrace reports to the keeper too
+	 * late, the keeper takes the probes out. */
 	if (!priority__hurry() && scheduler__has_window(&s->scheduler))
 		priority__raise(NICE);
 }
@@ -757,7 +761,7 @@ int budget__begin(struct session *s)
 	int rc = 0;
 
 	if (s->everywhere)
-		/* a command already has a process of its own, whose priority stays as it was */
+		/* a command's process exists already, so its priority does not change */
 		priority__raise(NICE);
 	scheduler__begin(&s->scheduler, &ops, s, &limits);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

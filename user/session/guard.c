@@ -22,8 +22,8 @@ bool guard__note(struct session *s)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		/* News of changed code may have been lost, so each target is looked at. Until then,
-		 * nothing may put its probes back, or add some. */
+		/* Reports of changed code may have been lost, so the code of each target is checked
+		 * again. Before this check, no probe may be placed in the target. */
 		t->code_changed = true;
 		t->heap_out = t->allocators && !s->everywhere && s->what & WHAT_HEAP &&
 			      !s->scheduler.begun;
@@ -36,8 +36,8 @@ bool guard__note(struct session *s)
 	return true;
 }
 
-/* While a command is held, memtrace may be silent for any length of time, because only the
- * command's loader runs, which waits for disks. */
+/* While a command is held, memtrace may be silent for any time: only the command's loader runs, and
+ * it may have to wait for the disk. */
 void guard__expect(struct session *s, bool long_work)
 {
 	bool limited = s->max_overhead > 0;

@@ -120,10 +120,27 @@ static void put_growth(FILE *to, const struct process *p)
 	fputs("</td>", to);
 }
 
+/* Writes which stack grows fastest. If it grows only recently, the latest profile, which is of the
+ * whole run, does not tell. */
 static int put_fastest(FILE *to, const struct process *p)
 {
 	struct sink sink = sink__to_html(to);
+	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
+	if (p->rise.goes_on && !profile__leaks(p->latest)) {
+		const struct growth *growth = &p->rise.growth;
+
+		format_range(growth->low, growth->high, range, sizeof(range));
+		put_html(to, "recently: ");
+		put_html(to, p->rise.function);
+		fprintf(to, " %s/s", format_change(growth->bytes_per_s, value));
+		if (*range) {
+			fputs(" (", to);
+			put_html(to, range);
+			fputs(")", to);
+		}
+		return 0;
+	}
 	return encode_fastest(p->latest, &(struct table_options){.width = 160}, &sink);
 }
 

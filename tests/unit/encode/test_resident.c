@@ -129,7 +129,7 @@ static void what_is_not_known(void **state)
 	profile->resident->stopped_s = optional__of(2.5);
 	profile->resident->skipped = 3;
 	text = encoded(in_table, profile);
-	assert_non_null(strstr(text, "INCOMPLETE  "));
+	assert_non_null(strstr(text, "not known  "));
 	assert_non_null(strstr(text, "anonymous, from before the run or late in it\n"));
 	assert_non_null(strstr(text, "followed for the first 2.5 s only\n"));
 	assert_non_null(strstr(text, "3 lines of smaps"));

@@ -757,6 +757,7 @@ static void a_rise_is_noted(void **state)
 	assert_int_equal(process__snapshot(p, p->rise.before)->taken_ns, START_NS + 30 * STEP_NS);
 	assert_says("/targets", NULL, NULL, 200, "\"function\":\"leak\"");
 	assert_says("/pid/7/", NULL, NULL, 200, "It surely grows, in leak: ");
+	assert_says("/", NULL, NULL, 200, "recently: leak +");
 	assert_says("/metrics", NULL, NULL, 200,
 		    "memtrace_growth_low_bytes_per_second{group=\"leaky\"}");
 	for (int i = 0; i < 60; i++, n++) /* the rise lasts longer than snapshots are stored */
