@@ -414,7 +414,7 @@ const struct option_row trace_how_rows[] = {
 	 .arg = "BYTES",
 	 .by_default = "512K",
 	 .take = take_interval,
-	 .help = "bytes between samples; 1: every call, without a limit of cost",
+	 .help = "bytes between samples; 1: every call",
 	 .man = "The mean, in allocated bytes. K, M and G are allowed. With 1 the numbers are "
 		"exact, and tracing may cost any amount unless --max-overhead is given."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
