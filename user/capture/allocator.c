@@ -343,6 +343,14 @@ static bool is_markers(const char *family)
 	return !strcmp(family, ALLOC_MARKERS);
 }
 
+bool allocators__have(const struct allocators *all, const char *family)
+{
+	for (size_t i = 0; all && i < all->n; i++)
+		if (!strcmp(all->list[i]->family, family))
+			return true;
+	return false;
+}
+
 bool allocators__are_reported(const struct allocators *all)
 {
 	for (size_t i = 0; i < all->n; i++)

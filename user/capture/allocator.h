@@ -91,6 +91,9 @@ struct allocators {
 	char markers_why[512]; /* for people: file whose markers cannot be used, and why; or "" */
 };
 
+/* Is one of the allocators of this family ("glibc")? NULL: there are none. */
+bool allocators__have(const struct allocators *allocators, const char *family);
+
 /* Does the process report samples of its own by markers? */
 bool allocators__are_reported(const struct allocators *allocators);
 

@@ -60,7 +60,7 @@ const char *why_makers__find(const struct why_makers *makers, uint64_t addr, uin
 		const struct known_block *block = &makers->blocks[i];
 		const char *name = makers->names[block->site];
 
-		if (!shape_label__fits(&(struct shape_label){block->addr, block->size}, size))
+		if (!heap__may_hold(size, block->size))
 			continue;
 		if (maker && strcmp(maker, name) != 0)
 			return NULL;

@@ -72,8 +72,8 @@ static void add_error(struct grid *grid, const struct profile *profile, double b
 
 	if (profile__is_lower_bound(profile))
 		grid__add(grid, "%s", "");
-	else if (pct >=
-		 100) /* the bytes come from a few samples, so only an upper end is printed */
+	else if (pct >= 100)
+		/* the bytes come from a few samples, so only an upper end is printed */
 		grid__add(grid, "< %s", format_bytes(sampling_high(profile, bytes), high));
 	else if (pct > 0)
 		grid__add(grid, "+-%.0f %%", pct);

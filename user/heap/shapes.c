@@ -14,11 +14,6 @@
 #include "heap/look.h"
 #include "heap/referrers.h"
 
-/* A block may be larger than the requested size, by at most a quarter of this size plus MOST_EXCESS
- * bytes. jemalloc rounds up by at most a quarter, glibc by a few bytes. A block that is even larger
- * is another one: the sampled block was freed, and this block is in its place. */
-#define MOST_EXCESS 64
-
 struct shape {
 	struct look look;
 	uint64_t colour; /* colour of a plain block's referrer; 0: no block points to the block */
@@ -127,16 +122,11 @@ static void free_list(struct shape_list *list)
 	table__clear(&list->table);
 }
 
-bool shape_label__fits(const struct shape_label *label, uint64_t size)
-{
-	return size >= label->size && size <= label->size + label->size / 4 + MOST_EXCESS;
-}
-
 /* Finds the block of a label. False: the block is not there any more. */
 static bool find_label(const struct shapes *s, const struct shape_label *label, struct block *ret)
 {
 	return blocks__find(s->blocks, label->addr, ret) && ret->in_use &&
-	       ret->start == label->addr && shape_label__fits(label, ret->size);
+	       ret->start == label->addr && heap__may_hold(ret->size, label->size);
 }
 
 static void look_at(struct shapes *s, const struct shape_label *labels)

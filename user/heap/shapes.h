@@ -24,9 +24,6 @@ struct shape_label {
 	uint64_t addr, size;
 };
 
-/* May a block of `size` usable bytes be the label's? */
-bool shape_label__fits(const struct shape_label *label, uint64_t size);
-
 struct shapes; /* opaque */
 
 /* Finds the shapes of labelled blocks. labels: ascending by address, distinct. Blocks must be

@@ -174,9 +174,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (If the machine leaves more
-		 * time of one core idle than the process uses, the limit is the same share of this
-		 * idle time, as in windows.h.) */
+		 * whole CPU and tracing costs nothing? (If the machine leaves more time of one core
+		 * idle than the process uses, the limit is the same share of this idle time, as in
+		 * windows.h.) */
 		time = fmax(cpu, h->spare * wall);
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)

@@ -30,11 +30,10 @@
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
  * up. A program ran traced, and beside it the same program untraced (docs/overhead.md). The ratio
  * is: lost throughput divided by calibrated cost, both as shares of CPU time. In windows it is 1.0
- * to 1.3, mean 1.2, for loops of
- * malloc and free. While tracing is continuous, it is 1.03 to 1.09. So the calibrated cost of
- * windows is multiplied by WINDOWS_FELT, in the debt and in printed figures (felt_ns). If the
- * process itself has shown another ratio, that ratio is used (windows__feel()). For nginx it was
- * 1.4 to 1.7.
+ * to 1.3, mean 1.2, for loops of malloc and free. While tracing is continuous, it is 1.03 to 1.09.
+ * So the calibrated cost of windows is multiplied by WINDOWS_FELT, in the debt and in printed
+ * figures (felt_ns). If the process itself has shown another ratio, that ratio is used
+ * (windows__feel()). For nginx it was 1.4 to 1.7.
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but

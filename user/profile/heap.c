@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
-#define EXACT_LOG 10
+#define EXACT	    64 /* groups of 16 bytes: up to 1 KiB */
+#define EXACT_LOG   10
+#define MOST_EXCESS 64 /* bytes: heap__may_hold() */
 
 const char *heap_allocator__name(enum heap_allocator allocator)
 {
@@ -23,6 +24,11 @@ size_t heap__size_group(uint64_t bytes)
 	log = 63 - (unsigned int)__builtin_clzll(bytes);
 	group = EXACT + 1 + (log - EXACT_LOG) * 4 + (size_t)(bytes >> (log - 2) & 3);
 	return group < HEAP_SIZES ? group : HEAP_SIZES - 1;
+}
+
+bool heap__may_hold(uint64_t usable, uint64_t asked)
+{
+	return usable >= asked && usable - asked <= asked / 4 + MOST_EXCESS;
 }
 
 uint64_t heap__group_max(size_t group)

@@ -44,6 +44,11 @@ size_t heap__size_group(uint64_t bytes);
 /* The largest size of a group. */
 uint64_t heap__group_max(size_t group);
 
+/* May a block for which the program asked `asked` bytes have `usable` bytes? Allocators round sizes
+ * up: jemalloc by at most a quarter, glibc by a few bytes, or to pages if it maps the block alone.
+ * If a block has more, it is another one: the block was freed, and this one is in its place. */
+bool heap__may_hold(uint64_t usable, uint64_t asked);
+
 struct heap_count {
 	uint64_t blocks, bytes; /* usable bytes */
 };

@@ -7,8 +7,6 @@
 
 #include "base/search.h"
 
-#define ROUNDED_PAGES 8192 /* bytes */
-
 bool large_blocks__are_unseen(const struct profile_location *location)
 {
 	return location->addr >= PROFILE_NO_ADDR && location->n_frames == 1 &&
@@ -26,11 +24,6 @@ const struct large_block *large_blocks__find(const struct large_blocks *blocks, 
 	size_t at = SEARCH_FIRST(i, blocks->n, blocks->at[i].addr >= addr);
 
 	return at < blocks->n && blocks->at[at].addr == addr ? &blocks->at[at] : NULL;
-}
-
-bool large_block__fits(const struct large_block *block, uint64_t asked)
-{
-	return block->size >= asked && block->size - asked <= asked / 4 + ROUNDED_PAGES;
 }
 
 double large__share(struct large_stack *stacks, size_t n, double unseen)

@@ -61,10 +61,6 @@ void large_blocks__clear(struct large_blocks *blocks);
 /* Returns the block that begins at addr; NULL: there is none. */
 const struct large_block *large_blocks__find(const struct large_blocks *blocks, uint64_t addr);
 
-/* May a block for which the program asked `asked` bytes have `size` usable bytes? Allocators round
- * large sizes up by at most a quarter (jemalloc's size classes) and two pages. */
-bool large_block__fits(const struct large_block *block, uint64_t asked);
-
 /* The large blocks of one stack, in bytes. */
 struct large_stack {
 	double estimate; /* L_s */

@@ -17,6 +17,7 @@
 #include "proc/process.h"
 #include "session/allocators_own.h"
 #include "session/large_blocks.h"
+#include "session/large_trend.h"
 #include "session/region_trend.h"
 #include "session/books.h"
 #include "session/refusals.h"
@@ -537,7 +538,7 @@ static int finish_profile(const struct build *b, struct profile *p)
 	if (!rc)
 		rc = symbolize(b, p);
 	if (!rc)
-		rc = large_blocks__name(p);
+		rc = large_trend__name(p);
 	if (!rc)
 		rc = add_unresolved(p);
 	return rc;

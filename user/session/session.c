@@ -290,14 +290,6 @@ bool session__dispatch(struct session *s)
 	return all_ended;
 }
 
-static bool uses_glibc(const struct target *t)
-{
-	for (size_t i = 0; t->allocators && i < t->allocators->n; i++)
-		if (!strcmp(t->allocators->list[i]->family, "glibc"))
-			return true;
-	return false;
-}
-
 /* Reads what targets have in memory, if this is asked for. Call it right after counting has ended,
  * before anything else that takes time, because all these figures must be of the same moment. */
 static void read_resident(struct session *s)
@@ -306,7 +298,8 @@ static void read_resident(struct session *s)
 		struct target *t = s->targets[i];
 
 		if (!t->ended)
-			resident__read(t->info.pid, &t->book, uses_glibc(t), &t->resident);
+			resident__read(t->info.pid, &t->book,
+				       allocators__have(t->allocators, "glibc"), &t->resident);
 	}
 }
 

@@ -10,7 +10,7 @@
 #include "base/search.h"
 #include "profile/balance.h"
 #include "session/allocators_own.h"
-#include "session/large_blocks.h"
+#include "session/large_trend.h"
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
@@ -302,7 +302,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	if (!rc)
 		rc = balance__estimate(run, stacks, sites->n, &others, &process, results);
 	if (!rc)
-		rc = large_blocks__correct(b, sites, results, large);
+		rc = large_trend__correct(b, sites, results, large);
 	if (rc)
 		return rc;
 	p->growth.blocks_per_s = optional__of(process.blocks_per_s);
@@ -418,12 +418,12 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	p->growth.stacks_known = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
-	without_vectors = rc ? 0 : large_blocks__vectors(b, p, sites);
+	without_vectors = rc ? 0 : large_trend__vectors(b, p, sites);
 	if (!rc)
 		rc = realloc_trend__add_live(b, p, sites, &vectors);
 	if (!rc)
-		rc = large_blocks__add(b, p, &large,
-				       large_blocks__vectors(b, p, sites) - without_vectors);
+		rc = large_trend__add(b, p, &large,
+				      large_trend__vectors(b, p, sites) - without_vectors);
 	nearly = is_nearly_continuous(b, unseen);
 	if (!rc && nearly)
 		rc = add_interrupted_growth(b, p, sites, unseen);

@@ -12,17 +12,16 @@
 
 #include <cmocka.h>
 
+#include "fake_scan.h"
+
 #include "heap/census.h"
 
 static struct {
 	size_t bytes; /* number of bytes that the child writes */
 	bool hangs;   /* after them, the child neither writes nor ends */
 	int pipe[2];
-	struct stream *stream;
 } fake;
 
-int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
-		       struct scan **ret, struct error *err);
 int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
 		       struct scan **ret, struct error *err)
 {
@@ -37,23 +36,15 @@ int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_tas
 	assert_int_equal(write(fake.pipe[1], written, fake.bytes), fake.bytes);
 	if (!fake.hangs)
 		close(fake.pipe[1]);
-	assert_int_equal(stream__new(fake.pipe[0], 0.05, NULL, 1 << 20, &fake.stream), 0);
+	assert_int_equal(stream__new(fake.pipe[0], 0.05, NULL, 1 << 20, &scan_stream), 0);
 	*ret = (struct scan *)&fake;
 	return 0;
 }
 
-struct stream *__wrap_scan__stream(struct scan *scan);
-struct stream *__wrap_scan__stream(struct scan *scan)
-{
-	(void)scan;
-	return fake.stream;
-}
-
-int __wrap_scan__end(struct scan *scan);
 int __wrap_scan__end(struct scan *scan)
 {
 	(void)scan;
-	stream__free(fake.stream);
+	stream__free(scan_stream);
 	close(fake.pipe[0]);
 	if (fake.hangs)
 		close(fake.pipe[1]);

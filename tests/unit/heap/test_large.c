@@ -12,41 +12,32 @@
 
 #include <cmocka.h>
 
+#include "fake_scan.h"
+
 #include "heap/large.h"
 
 #define MIB (1ULL << 20)
 
 static struct {
 	int pipe[2];
-	struct stream *stream;
 	int end; /* result of scan__end() */
 } fake;
 
-int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
-		       struct scan **ret, struct error *err);
 int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
 		       struct scan **ret, struct error *err)
 {
 	(void)pid, (void)maps, (void)err;
 	assert_true(task->alone);
 	assert_int_equal(pipe(fake.pipe), 0);
-	assert_int_equal(stream__new(fake.pipe[0], 5, NULL, task->max_out_bytes, &fake.stream), 0);
+	assert_int_equal(stream__new(fake.pipe[0], 5, NULL, task->max_out_bytes, &scan_stream), 0);
 	*ret = (struct scan *)&fake;
 	return 0;
 }
 
-struct stream *__wrap_scan__stream(struct scan *scan);
-struct stream *__wrap_scan__stream(struct scan *scan)
-{
-	(void)scan;
-	return fake.stream;
-}
-
-int __wrap_scan__end(struct scan *scan);
 int __wrap_scan__end(struct scan *scan)
 {
 	(void)scan;
-	stream__free(fake.stream);
+	stream__free(scan_stream);
 	close(fake.pipe[0]);
 	return fake.end;
 }

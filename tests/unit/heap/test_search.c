@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "fake_scan.h"
+
 #include "heap/scan.h"
 #include "heap/why.h"
 #include "heap/why_internal.h"
@@ -37,7 +39,6 @@ static struct {
 	char asked[MAX_SCANS + 1];
 	unsigned int n;
 	FILE *out;
-	struct stream *stream;
 	unsigned int asked_mask; /* blocks that the user asked for */
 } fake;
 
@@ -81,8 +82,6 @@ static void write_answer(const struct why_work *work, const struct answer *a)
 }
 
 int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
-		       struct scan **ret, struct error *err);
-int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task,
 		       struct scan **ret, struct error *err)
 {
 	const struct why_work *work = task->ctx;
@@ -96,23 +95,15 @@ int __wrap_scan__start(pid_t pid, const struct maps *maps, const struct scan_tas
 	if (!fake.answers[fake.n].end)
 		write_answer(work, &fake.answers[fake.n]);
 	rewind(fake.out);
-	assert_int_equal(stream__new(fileno(fake.out), 10, NULL, 1 << 20, &fake.stream), 0);
+	assert_int_equal(stream__new(fileno(fake.out), 10, NULL, 1 << 20, &scan_stream), 0);
 	*ret = (struct scan *)&fake;
 	return 0;
 }
 
-struct stream *__wrap_scan__stream(struct scan *scan);
-struct stream *__wrap_scan__stream(struct scan *scan)
-{
-	(void)scan;
-	return fake.stream;
-}
-
-int __wrap_scan__end(struct scan *scan);
 int __wrap_scan__end(struct scan *scan)
 {
 	(void)scan;
-	stream__free(fake.stream);
+	stream__free(scan_stream);
 	fclose(fake.out);
 	return fake.answers[fake.n++].end;
 }

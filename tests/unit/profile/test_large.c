@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "profile/heap.h"
 #include "profile/large.h"
 
 #define MB 1e6
@@ -67,11 +68,11 @@ static void sizes_are_rounded_up(void **state)
 	const struct large_block block = {0x1000, 1280 << 10};
 
 	(void)state;
-	assert_true(large_block__fits(&block, 1280 << 10));
-	assert_true(large_block__fits(&block, (1024 << 10) + 1)); /* jemalloc's next class */
-	assert_true(large_block__fits(&block, (1280 << 10) - 4096));
-	assert_false(large_block__fits(&block, (1280 << 10) + 1));
-	assert_false(large_block__fits(&block, 640 << 10));
+	assert_true(heap__may_hold(block.size, 1280 << 10));
+	assert_true(heap__may_hold(block.size, (1024 << 10) + 1)); /* jemalloc's next class */
+	assert_true(heap__may_hold(block.size, (1280 << 10) - 4096));
+	assert_false(heap__may_hold(block.size, (1280 << 10) + 1));
+	assert_false(heap__may_hold(block.size, 640 << 10));
 }
 
 int main(void)

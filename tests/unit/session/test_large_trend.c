@@ -9,8 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "profile/windowed.h"
-#include "session/large_blocks.h"
+#include "session/large_trend.h"
 
 #define S	1000000000ULL
 #define PROCESS 7
@@ -100,7 +99,7 @@ static void after(struct fixture *f, uint64_t addr, uint64_t size)
 
 static void correct(struct fixture *f)
 {
-	assert_int_equal(large_blocks__correct(&f->build, &f->process, f->results, &f->trend), 0);
+	assert_int_equal(large_trend__correct(&f->build, &f->process, f->results, &f->trend), 0);
 }
 
 static void end(struct fixture *f)
@@ -286,7 +285,7 @@ static void a_seen_vector_is_not_the_rest(void **state)
 	after(&f, TABLE, 100 * MIB);
 	correct(&f);
 	assert_true(f.trend.unseen == 128.0 * MIB);
-	assert_int_equal(large_blocks__add(&f.build, p, &f.trend, 100.0 * MIB), 0);
+	assert_int_equal(large_trend__add(&f.build, p, &f.trend, 100.0 * MIB), 0);
 	site = &p->sites[0];
 	assert_int_equal(p->n_sites, 1);
 	assert_true(site->live.bytes == 128.0 * MIB);
@@ -359,7 +358,7 @@ static const struct profile_site *add(struct fixture *f, struct profile *p, doub
 {
 	size_t before = p->n_sites;
 
-	assert_int_equal(large_blocks__add(&f->build, p, &f->trend, vectors), 0);
+	assert_int_equal(large_trend__add(&f->build, p, &f->trend, vectors), 0);
 	return p->n_sites > before ? &p->sites[before] : NULL;
 }
 
@@ -383,7 +382,7 @@ static void the_rest_is_a_stack_of_its_own(void **state)
 	assert_true(interval.low == 30.0 * MIB && interval.high == 30.0 * MIB);
 	assert_true(fabs(site->growth.bytes_per_s - MIB) < 1 && site->growth.low == 0);
 	assert_true(isnan(site->survival[0]));
-	assert_int_equal(large_blocks__name(p), 0);
+	assert_int_equal(large_trend__name(p), 0);
 	assert_true(large_blocks__are_unseen(&p->locations[0]));
 	end(&f);
 	profile__free(p);
