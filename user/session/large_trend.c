@@ -217,7 +217,7 @@ static double seconds_of(const struct build *b)
 }
 
 int large_trend__correct(const struct build *b, const struct process_sites *sites,
-			  struct windowed_result *results, struct large_trend *ret)
+			 struct windowed_result *results, struct large_trend *ret)
 {
 	_cleanup_free_ struct sums *sums = calloc(sites->n + 1, sizeof(*sums));
 	_cleanup_free_ struct large_stack *stacks = calloc(sites->n + 1, sizeof(*stacks));
@@ -264,7 +264,7 @@ int large_trend__correct(const struct build *b, const struct process_sites *site
 }
 
 double large_trend__vectors(const struct build *b, const struct profile *p,
-			     const struct process_sites *sites)
+			    const struct process_sites *sites)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	uint64_t above = large_blocks__above(&b->target->large.after);
@@ -285,7 +285,7 @@ double large_trend__vectors(const struct build *b, const struct profile *p,
 }
 
 int large_trend__add(const struct build *b, struct profile *p, const struct large_trend *trend,
-		      double vectors)
+		     double vectors)
 {
 	const uint64_t addr = UNSEEN_ADDR;
 	double off = fmin(fmax(vectors - trend->grown, 0), trend->rest), seconds = seconds_of(b);

@@ -22,17 +22,17 @@ struct large_trend {
 /* Corrects what windows say of each stack's live bytes and growth. results: by site. 0 or
  * -ENOMEM. */
 int large_trend__correct(const struct build *build, const struct process_sites *sites,
-			  struct windowed_result *results, struct large_trend *ret);
+			 struct windowed_result *results, struct large_trend *ret);
 
 /* Returns the live bytes of all stacks in which a window saw realloc enlarge a block to a large
  * one. */
 double large_trend__vectors(const struct build *build, const struct profile *profile,
-			     const struct process_sites *sites);
+			    const struct process_sites *sites);
 
 /* Adds the stack LARGE_UNSEEN. vectors: live bytes of vectors with large blocks, as windows show
  * them. 0 or -ENOMEM. */
 int large_trend__add(const struct build *build, struct profile *profile,
-		      const struct large_trend *trend, double vectors);
+		     const struct large_trend *trend, double vectors);
 
 /* Gives that stack its name, after symbolization. 0 or -ENOMEM. */
 int large_trend__name(struct profile *profile);

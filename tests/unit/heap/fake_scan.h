@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For tests that replace a scan's child: they define __wrap_scan__start(), which sets scan_stream to
- * what the child writes and *ret to any pointer, and __wrap_scan__end(). */
+/* For tests that replace a scan's child: they define __wrap_scan__start(), which sets scan_stream
+ * to what the child writes and *ret to any pointer, and __wrap_scan__end(). */
 #ifndef TESTS_UNIT_HEAP_FAKE_SCAN_H
 #define TESTS_UNIT_HEAP_FAKE_SCAN_H
 
