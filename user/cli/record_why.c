@@ -111,12 +111,15 @@ static int find_suspects(struct asking *a, const struct match *match)
 		struct suspect s = {.sites = &match->sites[match->first[i]],
 				    .n_sites = match->first[i + 1] - match->first[i]};
 
+		struct growth_sum growth = {};
+
 		for (size_t k = 0; k < s.n_sites; k++) {
 			const struct profile_site *site = &p->sites[s.sites[k].site];
 
-			growth__merge(&s.growth, &site->growth);
+			growth_sum__add(&growth, &site->growth);
 			s.n_blocks += site->n_blocks;
 		}
+		s.growth = growth.total;
 		if (s.n_blocks && s.growth.bytes_per_s > 0 && isfinite(s.growth.low))
 			a->suspects[a->n_suspects++] = s;
 	}

@@ -135,7 +135,7 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 static int process__init(const struct top_view *view, struct process *process)
 {
 	const struct profile *profile = process->profile;
-	struct growth growth = {};
+	struct growth_sum growth = {};
 	double before = 0;
 	int rc = group_sites(profile, &process->groups, &process->n, GROUPS_BY_NAME);
 
@@ -161,13 +161,13 @@ static int process__init(const struct top_view *view, struct process *process)
 		process->numbers.alloc_objects += n->alloc_objects;
 		before += marked;
 		if (!group->site->allocators_own)
-			growth__merge(&growth, &n->growth);
+			growth_sum__add(&growth, &n->growth);
 	}
 	if (profile->growth.stacks_known && !profile__is_regions(profile))
-		growth = profile->growth.attributed;
+		growth.total = profile->growth.attributed;
 	else if (!profile->growth.stacks_known)
-		growth = growth_since_start(profile, &process->numbers.live);
-	process->numbers.growth = growth;
+		growth.total = growth_since_start(profile, &process->numbers.live);
+	process->numbers.growth = growth.total;
 	process->findings = profile__contradictions(profile);
 	set_rate(view, profile, before, &process->numbers);
 	return 0;

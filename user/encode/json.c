@@ -550,7 +550,7 @@ static int put_modules(struct json *json, const struct profile *profile,
 			json__put_uint(&item, "high_bytes", to_integer(sum->life.high_bytes));
 		}
 		if (profile->growth.stacks_known)
-			put_growth(&item, &sum->growth);
+			put_growth(&item, &sum->growth.total);
 		sink__puts(json->sink, "}");
 	}
 	sink__puts(json->sink, "]");

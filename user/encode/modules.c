@@ -51,11 +51,11 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 		  profile->life.heights_known ? format_bytes(sum->life.low_bytes, bytes) : "");
 	grid__add(grid, "%s",
 		  profile->life.heights_known ? format_bytes(sum->life.high_bytes, bytes) : "");
-	format_range(sum->growth.low, sum->growth.high, interval, sizeof(interval));
+	format_range(sum->growth.total.low, sum->growth.total.high, interval, sizeof(interval));
 	grid__add(grid, "%s",
 		  !grows ? ""
-		  : isfinite(sum->growth.bytes_per_s)
-			  ? format_change(sum->growth.bytes_per_s, bytes)
+		  : isfinite(sum->growth.total.bytes_per_s)
+			  ? format_change(sum->growth.total.bytes_per_s, bytes)
 			  : "?");
 	grid__add(grid, "%s", grows ? interval : "");
 }

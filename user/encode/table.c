@@ -188,6 +188,7 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 	};
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
 	_cleanup_(scratch__clear) struct scratch scratch = {};
+	struct growth_sum growth = {}; /* of the last merged group */
 	size_t n = 0, merged = 0;
 	struct group *groups;
 	int rc = frame_slots__init(&slots, profile);
@@ -229,8 +230,9 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		struct group *last = merged ? &groups[merged - 1] : NULL;
 
 		if (last && !strcmp(last->key, groups[i].key)) {
+			growth_sum__add(&growth, &groups[i].growth);
+			last->growth = growth.total;
 			estimate__merge(&last->live, &groups[i].live);
-			growth__merge(&last->growth, &groups[i].growth);
 			last->alloc_objects += groups[i].alloc_objects;
 			last->alloc_bytes += groups[i].alloc_bytes;
 			last->alloc_variance += groups[i].alloc_variance;
@@ -243,6 +245,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			last->why = last->why ? last->why : groups[i].why;
 			free(groups[i].key);
 		} else {
+			growth = (struct growth_sum){};
+			growth_sum__add(&growth, &groups[i].growth);
 			groups[merged++] = groups[i];
 		}
 	}

@@ -21,14 +21,11 @@
 struct held {
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
-	struct growth growth;
-	/* the distance from growth to its low end: what comes from chance, and from facts */
-	double chance, facts;
-	bool any_growth;
+	struct growth_sum growth;
 };
 
 /* The distances from a change of growth to the ends of its interval. What comes from chance is a
- * root of a sum of squares. What comes from facts (growth__merge()) is a plain sum. */
+ * root of a sum of squares. What comes from facts (growth_sum__add()) is a plain sum. */
 struct reach {
 	double chance_down, chance_up, facts_down, facts_up;
 };
@@ -268,11 +265,13 @@ static void judge(const struct diff *d, struct change *change, const struct side
 
 static struct reach reach_of(const struct held *from, const struct held *to)
 {
+	const struct growth *before = &from->growth.total, *after = &to->growth.total;
+
 	return (struct reach){
-		.chance_down = hypot(to->chance, from->growth.high - from->growth.bytes_per_s),
-		.chance_up = hypot(to->growth.high - to->growth.bytes_per_s, from->chance),
-		.facts_down = to->facts,
-		.facts_up = from->facts,
+		.chance_down = hypot(to->growth.chance, before->high - before->bytes_per_s),
+		.chance_up = hypot(after->high - after->bytes_per_s, from->growth.chance),
+		.facts_down = to->growth.facts,
+		.facts_up = from->growth.facts,
 	};
 }
 
@@ -420,30 +419,21 @@ static void add_site(struct held *held, const struct profile *profile,
 	held->alloc_bytes += site->alloc_bytes;
 	held->freed_objects += site->freed_objects;
 	held->freed_bytes += site->freed_bytes;
-	if (profile->growth.stacks_known) {
-		double down = site->growth.bytes_per_s - site->growth.low;
-
-		if (site->growth.low == 0) /* this does not come from chance */
-			held->facts += down;
-		else
-			held->chance = hypot(held->chance, down);
-		if (held->any_growth)
-			growth__merge(&held->growth, &site->growth);
-		else
-			held->growth = site->growth;
-		held->any_growth = true;
-	}
+	if (profile->growth.stacks_known)
+		growth_sum__add(&held->growth, &site->growth);
 }
 
 /* If a profile does not have the stack, its growth there is 0, with the error of the other
  * profile's growth. */
 static void fill_in_growth(struct held *held, const struct held *other)
 {
-	if (held->any_growth)
+	const struct growth *seen = &other->growth.total;
+
+	if (held->growth.n)
 		return;
-	held->growth = (struct growth){0, other->growth.low - other->growth.bytes_per_s,
-				       other->growth.high - other->growth.bytes_per_s};
-	held->chance = other->growth.bytes_per_s - other->growth.low;
+	held->growth.total =
+		(struct growth){0, seen->low - seen->bytes_per_s, seen->high - seen->bytes_per_s};
+	held->growth.chance = seen->bytes_per_s - seen->low;
 }
 
 static void add_trend(const struct diff *d, struct diff_stack *stack, double quantum)
@@ -511,7 +501,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		 * stack */
 		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
-		if (from.any_growth || to.any_growth) {
+		if (from.growth.n || to.growth.n) {
 			fill_in_growth(&from, &to);
 			fill_in_growth(&to, &from);
 			ret_sides->reach = reach_of(&from, &to);

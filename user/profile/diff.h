@@ -46,7 +46,7 @@
  *
  * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
  * Student's distribution. The rates get an interval in the same way as live bytes, and are tested
- * by the t test. But if a rate's low end is exactly 0 (growth__merge()), the distance to it is
+ * by the t test. But if a rate's low end is exactly 0 (growth_sum__add()), the distance to it is
  * added as it is, not its square. Live bytes of windows are tested by the t test, too, because
  * their samples cannot be counted. Their error comes from the intervals that the profiles give. Two
  * snapshots of one windowed run share what was seen before the first snapshot, and the error of the

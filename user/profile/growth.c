@@ -114,16 +114,24 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 	return growth;
 }
 
-void growth__merge(struct growth *to, const struct growth *from)
+void growth_sum__add(struct growth_sum *sum, const struct growth *growth)
 {
-	double down = hypot(to->bytes_per_s - to->low, from->bytes_per_s - from->low);
-	double up = hypot(to->high - to->bytes_per_s, from->high - from->bytes_per_s);
+	double down = growth->bytes_per_s - growth->low;
+	double up = growth->high - growth->bytes_per_s;
+	struct growth *total = &sum->total;
 
-	if (to->low == 0 || from->low == 0)
-		down = to->bytes_per_s - to->low + from->bytes_per_s - from->low;
-	to->bytes_per_s += from->bytes_per_s;
-	to->low = to->bytes_per_s - down;
-	to->high = to->bytes_per_s + up;
+	if (growth->low == 0)
+		sum->facts += down;
+	else
+		sum->chance = hypot(sum->chance, down);
+	if (!sum->n++) {
+		*total = *growth;
+		return;
+	}
+	up = hypot(total->high - total->bytes_per_s, up);
+	total->bytes_per_s += growth->bytes_per_s;
+	total->low = total->bytes_per_s - sum->facts - sum->chance;
+	total->high = total->bytes_per_s + up;
 }
 
 /* Returns how near the growth is to being sure: growth divided by the distance to its low end.

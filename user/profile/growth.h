@@ -59,11 +59,18 @@ struct growth {
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
-/* Adds the growth of another stack. The errors of both are independent, unless a lower end is
- * exactly 0. This 0 does not come from chance: by facts about the process, the stack may not grow
- * at all (profile/balance.h). Then possibly neither stack grows, and so possibly their sum does
- * not. So if a lower end is 0, the distances to the lower ends are added, not their squares. */
-void growth__merge(struct growth *growth, const struct growth *other);
+/* The growth of several stacks together, whose order does not matter. Their errors are independent,
+ * unless a lower end is exactly 0. This 0 does not come from chance: by facts about the process,
+ * the stack may not grow at all (profile/balance.h). Then possibly no such stack grows. So the
+ * distances to lower ends of 0 are added. Of all other distances, the squares are added. Begin with
+ * {}, or with a total that says "none": the first addition replaces it. */
+struct growth_sum {
+	struct growth total;
+	double chance, facts; /* the two parts of the distance to the total's lower end */
+	size_t n;	      /* additions */
+};
+
+void growth_sum__add(struct growth_sum *sum, const struct growth *growth);
 
 #define NORMAL_QUANTILE 1.9599640 /* quantile 0.975 of the normal distribution */
 

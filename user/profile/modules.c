@@ -298,7 +298,7 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	sum->alloc_bytes += site->alloc_bytes;
 	sum->freed_objects += site->freed_objects;
 	sum->freed_bytes += site->freed_bytes;
-	growth__merge(&sum->growth, &site->growth);
+	growth_sum__add(&sum->growth, &site->growth);
 	site_life__merge(&sum->life, &site->life);
 }
 

@@ -45,7 +45,7 @@ struct module_sum {
 	uint64_t stacks;
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
-	struct growth growth; /* if the profile's growth.stacks_known */
+	struct growth_sum growth; /* if the profile's growth.stacks_known */
 	/* if the profile's life.heights_known: the least and the most that the component held */
 	struct site_life life;
 };

@@ -181,7 +181,7 @@ int realloc_trend__new(const struct build *b, const struct process_sites *sites,
 			continue;
 		ask_process(run, anon, &of->growth, &of->by_clock);
 		if (of->growth.bytes_per_s > 0)
-			growth__merge(&ret->all, &of->growth);
+			growth_sum__add(&ret->all, &of->growth);
 	}
 	return 0;
 }
@@ -254,12 +254,15 @@ void realloc_trend__add_growth(struct profile *p, const struct process_sites *si
 			       const struct realloc_trend *trend)
 {
 	for (size_t i = 0; i < sites->n && trend->of; i++) {
+		struct growth_sum both = {};
 		struct profile_site *to;
 
 		if (!trend->of[i].known)
 			continue;
 		to = &p->sites[sites->site_of[i]];
-		growth__merge(&to->growth, &trend->of[i].growth);
+		growth_sum__add(&both, &to->growth);
+		growth_sum__add(&both, &trend->of[i].growth);
+		to->growth = both.total;
 		/* blocks that realloc has moved did not die */
 		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
 			to->survival[age] = trend->held[i];

@@ -21,7 +21,7 @@ struct realloc_trend {
 	double scale; /* a byte that reallocs added in windows stands for so many bytes */
 	double *held; /* for each site: the share of its vectors' growth that is still held */
 	struct realloc_growth *of;
-	struct growth all; /* of all sites whose vectors grow */
+	struct growth_sum all; /* of all sites whose vectors grow */
 };
 
 /* Fills in *ret. anon: by how much the process's anonymous memory grows, bytes per second, without

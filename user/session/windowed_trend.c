@@ -225,14 +225,19 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 			    const struct windowed_run *run, struct growth *anon)
 {
 	struct realloc_trend vectors;
+	const struct growth *all = &vectors.all.total;
+	struct growth_sum rest = {};
 	struct growth taken;
 	int rc = realloc_trend__new(b, sites, run, anon, &vectors);
 
 	if (rc)
 		return rc;
-	taken = (struct growth){-vectors.all.bytes_per_s, -vectors.all.high, -vectors.all.low};
-	if (vectors.all.bytes_per_s > 0)
-		growth__merge(anon, &taken);
+	taken = (struct growth){-all->bytes_per_s, -all->high, -all->low};
+	if (all->bytes_per_s > 0) {
+		growth_sum__add(&rest, anon);
+		growth_sum__add(&rest, &taken);
+		*anon = rest.total;
+	}
 	realloc_trend__clear(&vectors);
 	return 0;
 }
@@ -330,12 +335,12 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 /* Returns by how much all sites grow together. */
 static struct growth all_growth(const struct profile *p)
 {
-	struct growth all = {};
+	struct growth_sum all = {};
 
 	for (size_t i = 0; i < p->n_sites; i++)
 		if (!isnan(p->sites[i].growth.low))
-			growth__merge(&all, &p->sites[i].growth);
-	return all;
+			growth_sum__add(&all, &p->sites[i].growth);
+	return all.total;
 }
 
 /* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and

@@ -29,11 +29,15 @@ static int encode(const struct profile *profile, struct sink *sink)
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
+	struct growth_sum sum = {};
+
+	growth_sum__add(&sum, &profile->growth.attributed);
 	profile->growth.stacks_known = true;
 	profile->sites[site].growth =
 		(struct growth){rate * 1024, (rate - error) * 1024, (rate + error) * 1024};
 	if (!isnan(error))
-		growth__merge(&profile->growth.attributed, &profile->sites[site].growth);
+		growth_sum__add(&sum, &profile->sites[site].growth);
+	profile->growth.attributed = sum.total;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		profile->sites[site].survival[i] = i < 3 ? young + (old - young) * i / 2 : NAN;
 }

@@ -132,9 +132,11 @@ static void growth_adds_up_with_its_error(void **state)
 	profile->sites[1].growth = (struct growth){10, 6, 13};
 	modules = rules("all function main\n");
 	assert_int_equal(modules__sum(modules, profile, &all), 0);
-	assert_true(all.sums[0].growth.bytes_per_s == 110);
-	assert_true(fabs(all.sums[0].growth.low - 105) < 1e-9);	 /* error: sqrt(3^2 + 4^2) = 5 */
-	assert_true(fabs(all.sums[0].growth.high - 115) < 1e-9); /* error: sqrt(4^2 + 3^2) = 5 */
+	assert_true(all.sums[0].growth.total.bytes_per_s == 110);
+	assert_true(fabs(all.sums[0].growth.total.low - 105) <
+		    1e-9); /* error: sqrt(3^2 + 4^2) = 5 */
+	assert_true(fabs(all.sums[0].growth.total.high - 115) <
+		    1e-9); /* error: sqrt(4^2 + 3^2) = 5 */
 	module_sums__clear(&all);
 	modules__free(modules);
 	profile__free(profile);

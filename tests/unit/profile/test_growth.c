@@ -202,17 +202,37 @@ static void exact_growth_is_exact(void **state)
  * 0 only by sampling error, the two stacks together may surely grow. */
 static void doubt_adds_up(void **state)
 {
-	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};
+	const struct growth sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};
+	struct growth_sum sum = {.total = {NAN, NAN, NAN}}, noise = {};
 
 	(void)state;
-	growth__merge(&sum, &nothing);
-	growth__merge(&sum, &nothing);
-	assert_true(sum.bytes_per_s == 8 && sum.low == 0);
-	growth__merge(&sum, &sure);
-	assert_true(sum.bytes_per_s == 12 && sum.low == 3);
-	sum = noisy;
-	growth__merge(&sum, &noisy);
-	assert_true(sum.bytes_per_s == 8 && sum.low > 0);
+	growth_sum__add(&sum, &nothing);
+	growth_sum__add(&sum, &nothing);
+	assert_true(sum.total.bytes_per_s == 8 && sum.total.low == 0);
+	growth_sum__add(&sum, &sure);
+	assert_true(sum.total.bytes_per_s == 12 && sum.total.low == 3);
+	growth_sum__add(&noise, &noisy);
+	growth_sum__add(&noise, &noisy);
+	assert_true(noise.total.bytes_per_s == 8 && noise.total.low > 0);
+}
+
+/* 100 may all be none, by facts. The rest, 90 and 40, is uncertain by chance: 100 each way. */
+static void order_of_a_sum_does_not_matter(void **state)
+{
+	static const struct growth growths[] = {{100, 0, 100}, {90, -10, 190}, {40, -60, 140}};
+	static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+					{1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+		struct growth_sum sum = {};
+
+		for (size_t j = 0; j < 3; j++)
+			growth_sum__add(&sum, &growths[orders[i][j]]);
+		assert_true(fabs(sum.total.bytes_per_s - 230) < 1e-9);
+		assert_true(fabs(sum.total.low - (130 - 100 * sqrt(2))) < 1e-9);
+		assert_true(fabs(sum.total.high - (230 + 100 * sqrt(2))) < 1e-9);
+	}
 }
 
 /* Sure growth comes first, the largest first. Then comes the growth that is nearest to sure.
@@ -246,6 +266,7 @@ int main(void)
 		cmocka_unit_test(what_goes_on_dying_does_not_grow),
 		cmocka_unit_test(exact_growth_is_exact),
 		cmocka_unit_test(doubt_adds_up),
+		cmocka_unit_test(order_of_a_sum_does_not_matter),
 		cmocka_unit_test(what_is_sure_comes_first),
 	};
 

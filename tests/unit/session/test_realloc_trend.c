@@ -117,7 +117,7 @@ static const struct profile_site *told(struct fixture *f, double rate, struct gr
 	assert_int_equal(realloc_trend__new(&f->build, &f->sites, &f->run, &anon, &trend), 0);
 	assert_int_equal(realloc_trend__add_live(&f->build, f->profile, &f->sites, &trend), 0);
 	realloc_trend__add_growth(f->profile, &f->sites, &trend);
-	*ret_all = trend.all;
+	*ret_all = trend.all.total;
 	realloc_trend__clear(&trend);
 	return &f->profile->sites[f->site_of];
 }
