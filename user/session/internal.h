@@ -312,6 +312,9 @@ void targets__note_exec(struct session *session, struct target *target, uint64_t
 /* Handles the last news of a target that has ended, and reads its counts. */
 void targets__note_end(struct session *session, struct target *target);
 
+/* Has the target ended with nothing to report? Most short-lived processes have nothing. */
+bool targets__leaves_nothing(const struct session *session, const struct target *target);
+
 /* Has the target ended as one of the victims that options->victims asks for? */
 bool targets__ended_as_victim(const struct session *session, const struct target *target);
 
