@@ -171,12 +171,12 @@ def options_quiet_and_formats():
 
 @test(beside=True)
 def options_default_output():
-    """By default memtrace.PID.heap and .collapsed are written to the current directory."""
+    """By default memtrace.PID.heap, .collapsed and .pb.gz are written to the current directory."""
     with place() as directory:
         result = memtrace("--", "true", cwd=directory)
         expect_equal((result.status, result.out), (0, ""), result)
         expect_equal(sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory)),
-                     ["memtrace.PID.collapsed", "memtrace.PID.heap"], "files")
+                     ["memtrace.PID.collapsed", "memtrace.PID.heap", "memtrace.PID.pb.gz"], "files")
         for name in os.listdir(directory):
             expect_words(result.err, "written:.*" + re.escape(name))
 

@@ -102,7 +102,7 @@ def regions_of_static():
 
 @test(beside=True)
 def regions_beside_heap():
-    """Heap and regions in one run have two JSON objects and four files, each with its own
+    """Heap and regions in one run have two JSON objects and six files, each with its own
     figures."""
     with place() as directory:
         truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
@@ -111,8 +111,8 @@ def regions_beside_heap():
         expect_equal(set(profiles), {"heap", "regions"}, "profiles")
         pid = profiles["heap"]["pid"]
         expect_equal(sorted(os.listdir(directory)),
-                     sorted(f"out.{pid}.{name}" for name in ("heap", "collapsed", "regions.heap",
-                                                             "regions.collapsed")), "files")
+                     sorted(f"out.{pid}.{what}{name}" for what in ("", "regions.")
+                            for name in ("heap", "collapsed", "pb.gz")), "files")
         with open(f"{directory}/out.{pid}.regions.collapsed", encoding="utf-8") as file:
             collapsed = file.read()
     got = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.splitlines())
@@ -255,8 +255,8 @@ def page_faults_with_regions():
                       "--", os.path.join(PROGS, "truth_faults"), "--auto"])
         expect_equal(result.status, 0, result)
         files = sorted(name.split(".", 2)[2] for name in os.listdir(directory))
-        expect_equal(files, ["faults.collapsed", "faults.heap", "regions.collapsed",
-                             "regions.heap"], "files")
+        expect_equal(files, [f"{what}.{name}" for what in ("faults", "regions")
+                             for name in ("collapsed", "heap", "pb.gz")], "files")
         collapsed = next(f for f in os.listdir(directory) if f.endswith("faults.collapsed"))
         with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
             # the function that touched the page is the leaf, and stays in the stack

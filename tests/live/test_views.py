@@ -144,7 +144,8 @@ def views_of_a_file():
         check_file(result.err[result.err.index("memtrace: pid"):], path, *VIEWS)
         lacking = memtrace("report", "--rss", path)
         expect_equal(lacking.status, 1, lacking)
-        expect_words(lacking.err, "what the resident set is made of: record -f pprof --rss")
+        expect_words(lacking.err, "what the resident set is made of: the .pb.gz file of record "
+                     "--rss")
         # pprof reads the same figures, and the file that it writes has none of these views
         env = {**os.environ, "HOME": directory, "PPROF_TMPDIR": directory}
         again = run([need_tool("go"), "tool", "pprof", "-proto", "-symbolize=none",
@@ -174,4 +175,5 @@ def views_of_a_windowed_file():
         lacking = memtrace("report", "--sites", path)
         expect_equal(lacking.status, 1, lacking)
         expect_words(lacking.err,
-                     "what stacks held at least and at most: record -f pprof --max-overhead off")
+                     "what stacks held at least and at most: the .pb.gz file of record "
+                     "--max-overhead off")

@@ -209,8 +209,7 @@ static int read_known(struct heap_config *c)
 		return EXIT_FAILED;
 	}
 	if (p->what != PROFILE_HEAP || !has_blocks(p)) {
-		complain("%s has no sampled blocks: record --heap -f pprof writes them at the end "
-			 "of a run",
+		complain("%s has no sampled blocks: the .pb.gz file of record --heap has them",
 			 c->file);
 		return EXIT_FAILED;
 	}

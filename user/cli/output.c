@@ -29,7 +29,7 @@ const struct format formats[N_FORMATS] = {
 	 .needs_addresses = true},
 	{"collapsed", encode_collapsed, .extension = "collapsed", .by_default = true,
 	 .views = true},
-	{"pprof", encode_pprof, .extension = "pb.gz", .binary = true},
+	{"pprof", encode_pprof, .extension = "pb.gz", .by_default = true, .binary = true},
 	{"svg", encode_flame_graph, .extension = "svg", .views = true},
 	{"symbolized", encode_symbolized, .extension = "symbolized", .needs_objects = true},
 };

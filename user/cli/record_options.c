@@ -233,9 +233,9 @@ const struct command command_record = {
 		 "[record] [OPTIONS] -- COMMAND ARGS...",
 	.about = "Profiles the heap of running processes, or of a command from its first "
 		 "allocation. Ends at Ctrl-C, after the time of -d, or when the processes end.",
-	.man = "Writes PREFIX.PID.heap (jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed "
-	       "(for flame graphs), or with -f pprof PREFIX.PID.pb.gz (for pprof and memtrace "
-	       "report). SIGTERM ends the run as Ctrl-C does.",
+	.man = "Writes PREFIX.PID.pb.gz (for memtrace report and pprof), PREFIX.PID.heap "
+	       "(jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for flame graphs), "
+	       "unless -f says otherwise. SIGTERM ends the run as Ctrl-C does.",
 	.groups = groups,
 	.status =
 		"Exit status: 0, 1 (failed, or no process matched the selection), 2 (usage); with "

@@ -133,7 +133,7 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 			 c->path, c->age_s, known);
 	else if (age < 0)
 		complain("%s: it does not store the age of live memory: record some seconds of the "
-			 "process with -f pprof, and give that .pb.gz file",
+			 "process, and give its .pb.gz file",
 			 c->path);
 	if (age < 0)
 		return EXIT_FAILED;
@@ -314,10 +314,11 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 		complain("%s: it does not store %s: memtrace's own .pb.gz files do", c->path, what);
 	else if (!profile->own_version)
 		complain("%s: it does not store %s: an older memtrace wrote it, or another program "
-			 "has rewritten it; record -f pprof does",
+			 "has rewritten it; record writes a .pb.gz file that does",
 			 c->path, what);
 	else
-		complain("%s: it does not store %s: record -f pprof%s does", c->path, what, how);
+		complain("%s: it does not store %s: the .pb.gz file of record%s does", c->path,
+			 what, how);
 	return EXIT_FAILED;
 }
 
@@ -366,7 +367,7 @@ static int check_content(const struct report_config *c, const struct profile *pr
 		return 0;
 	complain("%s: it stores no growth: %s", c->path,
 		 profile->own_version ? "its run was too short to tell"
-				      : "only memtrace's own .pb.gz files do (record -f pprof)");
+				      : "only memtrace's own .pb.gz files do");
 	return EXIT_FAILED;
 }
 

@@ -442,7 +442,7 @@ const struct option_row trace_output_rows[] = {
 	 .arg = "LIST",
 	 .values = "heap collapsed pprof svg symbolized none",
 	 .take = take_formats,
-	 .help = "heap,collapsed (default), pprof, svg, symbolized, none",
+	 .help = "heap,collapsed,pprof (default), svg, symbolized, none",
 	 .man = "Names, separated by commas. svg is a flame graph. symbolized is heap with its "
 		"names, for jeprof without the program."},
 	{},
