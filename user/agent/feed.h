@@ -56,7 +56,8 @@ struct feed_message {
 	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
 				* slow */
 	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */
-	uint64_t cpu_ns;       /* FEED_ROUND: CPU time of the tracer since its start */
+	uint64_t cpu_ns;       /* FEED_ROUND: CPU time so far of the tracer, and of its
+			        * children that have ended, but for memtrace-web */
 	uint64_t kernel_bytes; /* FEED_ROUND: tables and programs of the tracer in the kernel */
 	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, whether in place now or
 				* not */

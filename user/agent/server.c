@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "proc/own.h"
 #include "sandbox/sandbox.h"
 
 #define HANG_S 60 /* a server that reads nothing for this time hangs */
@@ -130,9 +131,11 @@ static void lose(struct server *s)
 	outbox__clear(&s->outbox);
 	if (s->pid > 0) {
 		double now = clock__monotonic_s();
+		struct rusage usage;
 
 		kill(s->pid, SIGKILL);
-		waitpid(s->pid, NULL, 0);
+		if (wait4(s->pid, NULL, 0, &usage) == s->pid)
+			s->ended_ns += own__usage_ns(&usage);
 		s->again_s = now + backoff__next(&s->backoff, now - s->begun_s);
 	}
 	s->pid = 0;
@@ -306,12 +309,9 @@ void server__end_round(struct server *s, const struct feed_message *round)
 	message.n_dropped = s->n_dropped;
 	message.complete &= !s->any_unnamed;
 	s->any_unnamed = false;
-	if (!getrusage(RUSAGE_SELF, &usage)) {
-		message.cpu_ns =
-			1000ull * (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
-			1000000000ull * (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+	message.cpu_ns = own__cpu_ns() - s->ended_ns;
+	if (!getrusage(RUSAGE_SELF, &usage))
 		message.user_bytes = 1024ull * (uint64_t)usage.ru_maxrss;
-	}
 	tell(s, &message, -1);
 }
 

@@ -52,6 +52,7 @@ struct server {
 	double progress_s;
 	int unread; /* outbox.unread at the last check */
 	uint64_t n_dropped, n_started;
+	uint64_t ended_ns; /* CPU time of servers that have ended */
 	/* since the end of the last round, a message that names a process was dropped */
 	bool any_unnamed;
 };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -449,8 +450,10 @@ static void see_to_server(struct run *run)
 
 	if (server__start(run->server, &err))
 		complain("%s", err.text);
-	else if (!had && run->server->feed >= 0 && run->server->n_started > 1)
-		complain("the server had ended, and was started again");
+	if (had || run->server->feed < 0 || run->server->n_started < 2)
+		return;
+	complain("the server had ended, and was started again");
+	run->wishes.round = true; /* the new server has no profiles */
 }
 
 /* Tells the supervisor that the tracer is alive. If the pipe is full, the supervisor still has
@@ -458,6 +461,15 @@ static void see_to_server(struct run *run)
 static void say_alive(const struct run *run)
 {
 	(void)!write(run->alive, "", 1);
+}
+
+/* Returns the next signal's number. */
+static int read_signal(int signal_fd)
+{
+	struct signalfd_siginfo info;
+
+	return read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo
+									     : 0;
 }
 
 /* Traces until a signal, the end of the duration, or the end of all named processes. 0, or the exit
@@ -490,7 +502,7 @@ static int go_on(struct run *run, int signal_fd)
 		session__hurry(run->session);
 		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if (fds[1].revents & POLLIN)
-			return 0;
+			return read_signal(signal_fd) == SIGTERM ? SERVICE_TERMINATED : 0;
 		if (session__dispatch(run->session))
 			return 0;
 		say_refused(run->session, &told);

@@ -159,7 +159,7 @@ static int on_ended(struct supervisor *s, int status)
 	s->alive = -1;
 	s->child = 0;
 	if (s->ending)
-		return exit_status;
+		return exit_status == SERVICE_TERMINATED ? 0 : exit_status;
 	if (s->renewing) {
 		s->renewing = false;
 		s->start_at_s = now;
@@ -176,6 +176,8 @@ static int on_ended(struct supervisor *s, int status)
 	/* the work is done, or no child has ever started */
 	if (!exit_status || (!s->started && !s->ever_started))
 		return exit_status;
+	if (exit_status == SERVICE_TERMINATED)
+		complain("somebody else has sent SIGTERM to the tracer");
 	if (WIFSIGNALED(status))
 		complain("the tracer was ended by signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));

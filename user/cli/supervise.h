@@ -7,13 +7,17 @@
 
 #include <stdbool.h>
 
+#define SERVICE_TERMINATED (128 + 15) /* as shells say it */
+
 struct service {
 	/* Is the configuration valid? Complains if not. 0, or an exit status. Called in a child of
 	 * its own, which is killed after some seconds. */
 	int (*check)(void *ctx);
 	/* Does the work, in a child, until SIGTERM or until the work is done. alive: a descriptor
 	 * that does not block. The child writes a byte to it when it has started, and about every
-	 * second while it works. Returns an exit status. */
+	 * second while it works. Returns an exit status; SERVICE_TERMINATED after SIGTERM, because
+	 * only the parent knows whether it has sent this signal. If it has not, the work is not
+	 * done, and another child is started. */
 	int (*work)(void *ctx, int alive);
 	void *ctx;
 	/* Called in the parent. adopt(): the last check has accepted a configuration, which is in

@@ -28,7 +28,7 @@
 
 #define SECONDS 30 /* a test that takes longer is ended, because it hangs */
 
-enum deed { LAST, FAIL_AT_ONCE, FAIL, DONE };
+enum deed { LAST, FAIL_AT_ONCE, FAIL, TERMINATED, DONE };
 
 /* Memory that the test shares with all processes that it starts. */
 static struct shared {
@@ -66,7 +66,7 @@ static int work(void *ctx, int alive)
 		return 7;
 	(void)!write(alive, "", 1);
 	if (deed != LAST)
-		return deed == FAIL ? 9 : 0;
+		return deed == FAIL ? 9 : deed == TERMINATED ? SERVICE_TERMINATED : 0;
 	for (;;) {
 		usleep(50000);
 		(void)!write(alive, "", 1);
@@ -256,6 +256,17 @@ static void what_had_worked_is_started_again(void **state)
 	assert_true(clock__monotonic_s() - start_s >= 3); /* waits of 1 s and 2 s */
 }
 
+/* A SIGTERM that the parent has not sent does not end the service. */
+static void who_was_terminated_is_started_again(void **state)
+{
+	(void)state;
+	shared->deeds[0] = TERMINATED;
+	shared->deeds[1] = DONE;
+	start();
+	assert_ends(0);
+	assert_int_equal(shared->n_work, 2);
+}
+
 static void a_good_configuration_begins_anew(void **state)
 {
 	pid_t first;
@@ -419,6 +430,7 @@ int main(void)
 		TEST(what_is_done_is_done),
 		TEST(complaints_wait_for_nobody),
 		TEST(what_had_worked_is_started_again),
+		TEST(who_was_terminated_is_started_again),
 		TEST(a_good_configuration_begins_anew),
 		TEST(a_bad_configuration_changes_nothing),
 		TEST(a_configuration_that_does_not_work_is_left),
