@@ -289,7 +289,7 @@ struct profile {
 	pid_t pid;
 	/* name of the process, unchanged: encoders escape what is not printable */
 	char comm[64];
-	char *exe; /* path of its program or "" */
+	char *exe; /* path of its program; "" or NULL: not known */
 	/* why no call of the process's allocator could be traced; static; NULL: calls were
 	 * traced */
 	const char *not_traced;

@@ -88,8 +88,8 @@ static void ask_for_windows(struct site *site, const struct feed_message *round)
 		has = at < n && !p->ended;
 		if (process__note_windows(p, has, has ? round->favoured[at].from_ns : 0,
 					  has ? round->favoured[at].until_ns : 0,
-					  !round->most_favoured) &&
-		    !p->ended && !p->inactive && site->n_wishes < SITE_WISHES / 2)
+					  !round->most_favoured || p->ended || p->inactive) &&
+		    site->n_wishes < SITE_WISHES / 2)
 			site->wishes[site->n_wishes++] = (struct wish){p->pid, FEED_FAVOUR};
 	}
 }
@@ -118,9 +118,9 @@ bool site__take_feed(struct site *site, int fd)
 		if (memory >= 0)
 			close(memory);
 		/* An incomplete round does not count as news, so that /healthz tells when all
-		 * rounds fail. */
+		 * rounds fail. Nor do processes that are not traced: the tracer names them in such
+		 * rounds, too. */
 		if (message.kind == FEED_PROFILE || message.kind == FEED_SAME ||
-		    message.kind == FEED_INACTIVE ||
 		    (message.kind == FEED_ROUND && message.complete))
 			site->news_at_s = clock__monotonic_s();
 		if (message.kind == FEED_ROUND) {

@@ -34,6 +34,7 @@
 #define REQUEST_S    30 /* seconds for one request and its answer; then the connection ends */
 /* replaces REQUEST_S while over half of the socket's connections are in use */
 #define CROWDED_S    5
+#define FEED_WAITS_S 10 /* at most this long the feed waits for receivers of pushes */
 #define MEMORY_BYTES (1ULL << 30)
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 /* bytes of a body that is too large: after these, the connection ends */
@@ -83,6 +84,23 @@ static struct client *clients;
 
 static double fed_s; /* monotonic: when the feed was last read */
 static bool is_over; /* the tracer has ended, or what came from it cannot be used */
+
+/* The feed brings up to AT_ONCE profiles at a time, faster than a receiver of pushes takes them.
+ * While a queue of pushes is filling up, the feed waits, and profiles wait in the tracer's outbox,
+ * which is longer. It does not wait for a receiver that stays too slow. */
+static bool lets_feed_wait(const struct site *site)
+{
+	static double behind_since_s = -1;
+	double now = clock__monotonic_s();
+
+	if (!site->push || !push__is_behind(site->push)) {
+		behind_since_s = -1;
+		return false;
+	}
+	if (behind_since_s < 0)
+		behind_since_s = now;
+	return now < behind_since_s + FEED_WAITS_S && now < fed_s + FEED_EVERY_S;
+}
 
 static void take_feed(struct site *site)
 {
@@ -406,7 +424,9 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 	for (;;) {
 		MHD_UNSIGNED_LONG_LONG wait;
 		int wait_ms = 1000;
+		bool waits = lets_feed_wait(site);
 
+		fds[0].fd = waits ? -1 : FEED_FD;
 		for (size_t i = 0; i < n; i++)
 			if (MHD_get_timeout(daemons[i], &wait) == MHD_YES &&
 			    wait < (unsigned)wait_ms)
@@ -414,7 +434,8 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 		if (site->push ? push__poll(site->push, fds, 1 + n, wait_ms) < 0
 			       : poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
-		take_feed(site);
+		if (!waits)
+			take_feed(site);
 		if (is_over)
 			return EXIT_SUCCESS;
 		if (site->push && push__start(site->push))

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "encode/text.h"
 #include "encode/where.h"
+#include "proc/own.h"
 #include "profile/estimate.h"
 #include "web/reply.h"
 
@@ -23,7 +24,7 @@
 struct pool_sum {
 	char name[64];
 	double live_bytes;
-	struct growth growth; /* NaN: not known */
+	struct growth_sum growth; /* NaN: not known */
 };
 
 struct group {
@@ -34,21 +35,17 @@ struct group {
 	/* the largest high end of a process that seems to hold nothing; NaN: one is not known */
 	double unseen;
 	bool no_low, no_high; /* the figure of one of the processes is a bound without this end */
-	struct growth growth; /* NaN: not known */
+	struct growth_sum growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
 	struct pool_sum pools[MOST_POOLS + 1]; /* the last pool has the sum of all others */
 	size_t n_pools;
 	const struct process *largest; /* NULL: none is traced */
 };
 
-static void add_growth(struct growth *sum, const struct growth *one)
+static void add_growth(struct growth_sum *sum, const struct growth *one)
 {
-	if (!isfinite(one->low))
-		return;
-	if (isfinite(sum->low))
-		growth__merge(sum, one);
-	else
-		*sum = *one;
+	if (isfinite(one->low))
+		growth_sum__add(sum, one);
 }
 
 /* Finds or adds the pool of that name. If there are too many pools, or the name is "", returns the
@@ -67,7 +64,7 @@ static struct pool_sum *pool_of(struct group *g, const char *name)
 	}
 	if (!*g->pools[i].name) {
 		snprintf(g->pools[i].name, sizeof(g->pools[i].name), "%s", name);
-		g->pools[i].growth = (struct growth){NAN, NAN, NAN};
+		g->pools[i].growth.total = (struct growth){NAN, NAN, NAN};
 		g->n_pools += i < MOST_POOLS;
 	}
 	return &g->pools[i];
@@ -139,7 +136,7 @@ static struct group *group_of(struct group *groups, size_t *n, const char *name)
 	if (*n > MOST_GROUPS)
 		return &groups[MOST_GROUPS];
 	snprintf(groups[*n].name, sizeof(groups[*n].name), "%s", name);
-	groups[*n].growth = (struct growth){NAN, NAN, NAN};
+	groups[*n].growth.total = (struct growth){NAN, NAN, NAN};
 	return &groups[(*n)++];
 }
 
@@ -220,17 +217,17 @@ static double of_live_high(const struct group *g)
 
 static double of_growth(const struct group *g)
 {
-	return g->growth.bytes_per_s;
+	return g->growth.total.bytes_per_s;
 }
 
 static double of_growth_low(const struct group *g)
 {
-	return g->growth.low;
+	return g->growth.total.low;
 }
 
 static double of_growth_high(const struct group *g)
 {
-	return g->growth.high;
+	return g->growth.total.high;
 }
 
 static double of_cost(const struct group *g)
@@ -267,17 +264,17 @@ static double pool_live(const struct pool_sum *pool)
 
 static double pool_growth(const struct pool_sum *pool)
 {
-	return pool->growth.bytes_per_s;
+	return pool->growth.total.bytes_per_s;
 }
 
 static double pool_growth_low(const struct pool_sum *pool)
 {
-	return pool->growth.low;
+	return pool->growth.total.low;
 }
 
 static double pool_growth_high(const struct pool_sum *pool)
 {
-	return pool->growth.high;
+	return pool->growth.total.high;
 }
 
 static void put_pools(const struct form *form, const struct group *groups, size_t n)
@@ -360,8 +357,9 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 static void put_server(const struct form *form)
 {
 	struct rusage usage;
+	uint64_t peak;
 
-	if (getrusage(RUSAGE_SELF, &usage))
+	if (getrusage(RUSAGE_SELF, &usage) || own__peak_bytes(&peak))
 		return;
 	family(form, "server_cpu_seconds", "counter", "seconds", "CPU time of memtrace-web.");
 	fprintf(form->to, "memtrace_server_cpu_seconds_total %.3f\n",
@@ -369,68 +367,103 @@ static void put_server(const struct form *form)
 			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
 	family(form, "server_resident_bytes", "gauge", "bytes",
 	       "Peak of memtrace-web's resident memory.");
-	fprintf(form->to, "memtrace_server_resident_bytes %" PRIu64 "\n",
-		(uint64_t)usage.ru_maxrss << 10);
+	fprintf(form->to, "memtrace_server_resident_bytes %" PRIu64 "\n", peak);
+}
+
+/* Writes a metric that has one sample. */
+static void put_one(const struct form *form, const char *name, const char *type, const char *unit,
+		    const char *help, double value)
+{
+	family(form, name, type, unit, help);
+	fprintf(form->to, "memtrace_%s%s %.17g\n", name, !strcmp(type, "counter") ? "_total" : "",
+		value);
+}
+
+/* Writes what the tracer has told of itself, once it has. After a restart of memtrace-web, counters
+ * of 0 would look as if the tracer had been restarted, too. */
+static void put_tracer(const struct feed_message *round, const struct form *form)
+{
+	if (round->kind != FEED_ROUND)
+		return;
+	put_one(form, "tracer_cpu_seconds", "counter", "seconds",
+		"CPU time of the tracer and of its children that have ended.",
+		(double)(round->cpu_ns / 1000000) / 1e3);
+	put_one(form, "tracer_resident_bytes", "gauge", "bytes",
+		"Peak of the tracer's resident memory.", (double)round->user_bytes);
+	put_one(form, "tracer_kernel_bytes", "gauge", "bytes",
+		"Kernel memory of the tracer's tables and programs.", (double)round->kernel_bytes);
+	put_one(form, "tracer_probes", "gauge", "",
+		"Probes on functions; those of processes in windows are out between windows.",
+		(double)round->n_probes);
+	put_one(form, "round_seconds", "gauge", "seconds",
+		"What reading and sending all profiles took.", round->round_s);
+	put_one(form, "spool_written", "counter", "",
+		"Profiles of processes that were killed or crashed, written to the spool.",
+		(double)round->n_spooled);
+	put_one(form, "spool_lost", "counter", "",
+		"Profiles of killed processes that were lost: they could not be written.",
+		(double)round->n_spool_lost);
+	put_one(form, "spool_removed", "counter", "",
+		"Profiles deleted from the spool to make room for newer ones.",
+		(double)round->n_spool_removed);
+	put_one(form, "spool_waiting", "gauge", "",
+		"Profiles of killed processes that are not written yet.",
+		(double)round->n_spool_waiting);
+	put_one(form, "processes_with_more_windows", "gauge", "",
+		"Processes that have more windows than others, because they surely grow.",
+		(double)round->n_favoured);
+	put_one(form, "more_windows", "counter", "", "How often a process got more windows.",
+		(double)round->n_favours);
+	put_one(form, "more_windows_refused", "counter", "",
+		"How often a process that grows got no additional windows, because enough others "
+		"had them.",
+		(double)round->n_favours_refused);
+}
+
+static double n_outdated(const struct store *store)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < store->n; i++)
+		n += store->processes[i]->outdated && !store->processes[i]->ended;
+	return (double)n;
 }
 
 static void put_own(const struct site *site, const struct form *form)
 {
-	FILE *to = form->to;
 	static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	const struct store *store = &site->store;
+	const struct feed_message *round = &site->round;
+	const struct {
+		const char *cause;
+		uint64_t n;
+		bool known;
+	} lost[] = {{"server_slow", round->n_dropped, round->kind == FEED_ROUND},
+		    {"no_room", store->n_evicted, true},
+		    {"unreadable", store->n_unreadable, true},
+		    {"processes_full", store->n_refused, true}};
 
-	family(form, "tracer_cpu_seconds", "counter", "seconds", "CPU time of the tracer itself.");
-	fprintf(to, "memtrace_tracer_cpu_seconds_total %.3f\n", (double)site->round.cpu_ns / 1e9);
-	family(form, "tracer_resident_bytes", "gauge", "bytes",
-	       "Peak of the tracer's resident memory.");
-	fprintf(to, "memtrace_tracer_resident_bytes %" PRIu64 "\n", site->round.user_bytes);
-	family(form, "tracer_kernel_bytes", "gauge", "bytes",
-	       "Kernel memory of the tracer's tables and programs.");
-	fprintf(to, "memtrace_tracer_kernel_bytes %" PRIu64 "\n", site->round.kernel_bytes);
-	family(form, "tracer_probes", "gauge", "",
-	       "Probes on functions; those of processes in windows are out between windows.");
-	fprintf(to, "memtrace_tracer_probes %" PRIu64 "\n", site->round.n_probes);
+	put_tracer(round, form);
 	put_server(form);
-	family(form, "round_seconds", "gauge", "seconds",
-	       "What reading and sending all profiles took.");
-	fprintf(to, "memtrace_round_seconds %.6f\n", site->round.round_s);
-	family(form, "rounds", "counter", "", "Rounds of profiles that were received.");
-	fprintf(to, "memtrace_rounds_total %" PRIu64 "\n", site->store.rounds);
-	family(form, "snapshots_bytes", "gauge", "bytes", "Snapshots that are kept.");
-	fprintf(to, "memtrace_snapshots_bytes %zu\n", site->store.bytes);
+	put_one(form, "rounds", "counter", "", "Rounds of profiles that were received.",
+		(double)store->rounds);
+	put_one(form, "rounds_incomplete", "counter", "",
+		"Rounds in which not all profiles could be made.",
+		(double)store->rounds_incomplete);
+	put_one(form, "snapshots_bytes", "gauge", "bytes", "Snapshots that are kept.",
+		(double)store->bytes);
+	put_one(form, "processes_outdated", "gauge", "",
+		"Processes whose figures are old, because newer profiles were lost.",
+		n_outdated(store));
 	family(form, "profiles_lost", "counter", "", "Profiles that were not kept, by cause.");
-	fprintf(to, "memtrace_profiles_lost_total{cause=\"server_slow\"} %" PRIu64 "\n",
-		site->round.n_dropped);
-	fprintf(to, "memtrace_profiles_lost_total{cause=\"no_room\"} %" PRIu64 "\n",
-		site->store.n_evicted);
-	fprintf(to, "memtrace_profiles_lost_total{cause=\"unreadable\"} %" PRIu64 "\n",
-		site->store.n_unreadable);
-	fprintf(to, "memtrace_profiles_lost_total{cause=\"processes_full\"} %" PRIu64 "\n",
-		site->store.n_refused);
-	family(form, "spool_written", "counter", "",
-	       "Profiles of processes that were killed or crashed, written to the spool.");
-	fprintf(to, "memtrace_spool_written_total %" PRIu64 "\n", site->round.n_spooled);
-	family(form, "spool_lost", "counter", "",
-	       "Profiles of killed processes that were lost: they could not be written.");
-	fprintf(to, "memtrace_spool_lost_total %" PRIu64 "\n", site->round.n_spool_lost);
-	family(form, "spool_removed", "counter", "",
-	       "Profiles deleted from the spool to make room for newer ones.");
-	fprintf(to, "memtrace_spool_removed_total %" PRIu64 "\n", site->round.n_spool_removed);
-	family(form, "spool_waiting", "gauge", "",
-	       "Profiles of killed processes that are not written yet.");
-	fprintf(to, "memtrace_spool_waiting %" PRIu64 "\n", site->round.n_spool_waiting);
-	family(form, "processes_with_more_windows", "gauge", "",
-	       "Processes that have more windows than others, because they surely grow.");
-	fprintf(to, "memtrace_processes_with_more_windows %" PRIu32 "\n", site->round.n_favoured);
-	family(form, "more_windows", "counter", "", "How often a process got more windows.");
-	fprintf(to, "memtrace_more_windows_total %" PRIu64 "\n", site->round.n_favours);
-	family(form, "more_windows_refused", "counter", "",
-	       "How often a process that grows got no additional windows, because enough others "
-	       "had them.");
-	fprintf(to, "memtrace_more_windows_refused_total %" PRIu64 "\n",
-		site->round.n_favours_refused);
+	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++)
+		if (lost[i].known)
+			fprintf(form->to,
+				"memtrace_profiles_lost_total{cause=\"%s\"} %" PRIu64 "\n",
+				lost[i].cause, lost[i].n);
 	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
 	for (int i = 1; i < 6; i++)
-		fprintf(to, "memtrace_requests_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
+		fprintf(form->to, "memtrace_requests_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
 			site->n_requests[i]);
 }
 

@@ -304,6 +304,10 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 		put_switch(site, p, to);
 	if (p->rise.known)
 		put_rise(&p->rise, to);
+	if (p->outdated)
+		fputs("<p>These figures are old: newer profiles of it were lost "
+		      "(<a href=\"/metrics\">memtrace_profiles_lost_total</a>).</p>\n",
+		      to);
 	fputs("<pre>", to);
 	rc = put_table(to, p->latest);
 	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" "
@@ -374,6 +378,7 @@ int list_targets(const struct site *site, FILE *to)
 		put_container(&target, p);
 		json__put_bool(&target, "ended", p->ended);
 		json__put_bool(&target, "active", !p->ended && !p->inactive);
+		json__put_bool(&target, "outdated", p->outdated);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
 		json__put_signed(&target, "live_bytes", p->live.bytes);
 		json__put_signed(&target, "live_bytes_low", interval.low);

@@ -358,6 +358,18 @@ static struct push_request *make_request(const struct push *p, const struct push
 	return request;
 }
 
+bool push__is_behind(const struct push *push)
+{
+	for (size_t i = 0; i < push->n_receivers; i++) {
+		const struct push_queue *q = &push->receivers[i].queue;
+
+		if (!(q->backoff.wait_s > 0) &&
+		    (q->n > PUSH_REQUESTS / 2 || q->bytes > PUSH_BYTES / 2))
+			return true;
+	}
+	return false;
+}
+
 void push__add(struct push *p, struct process *process, const struct profile *before)
 {
 	const struct profile *profile = process->latest;

@@ -63,6 +63,9 @@ void push__add(struct push *push, struct process *process, const struct profile 
 /* Begins to send, if it has not begun yet. Call it before push__poll(). 0 or -ENOMEM. */
 int push__start(struct push *push);
 
+/* Is a queue more than half full, though its receiver takes what it is sent? */
+bool push__is_behind(const struct push *push);
+
 /* Waits for input at fds as poll() does, at most wait_ms, and sends meanwhile. Does not set
  * `revents`. 0, whether there is input or not, or negative errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);

@@ -223,7 +223,9 @@ static void answer_pprof(const struct route *r)
 /* Answers with the path of the program, because jeprof takes the first word for the program. */
 static void answer_command_line(const struct route *r)
 {
-	reply__say(r->reply, 200, "%s", *r->process->latest->exe ? r->process->latest->exe : "?");
+	const char *exe = r->process->latest->exe;
+
+	reply__say(r->reply, 200, "%s", exe && *exe ? exe : "?");
 }
 
 /* A location, and its address in the files that name no functions. */

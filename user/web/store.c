@@ -46,7 +46,12 @@ static void free_snapshot(struct store *s, struct snapshot *snapshot)
 {
 	s->bytes -= snapshot->size;
 	free(snapshot->file);
-	free(snapshot->moment.held);
+}
+
+static void drop_oldest_moment(struct process *p)
+{
+	free(p->moments[0].held);
+	memmove(p->moments, p->moments + 1, --p->n_moments * sizeof(*p->moments));
 }
 
 static void drop_pinned(struct store *s, struct process *p)
@@ -73,6 +78,8 @@ static void free_process(struct store *s, struct process *p)
 	while (p->n_kept)
 		drop_oldest(s, p);
 	drop_pinned(s, p);
+	while (p->n_moments)
+		drop_oldest_moment(p);
 	profile__free(p->latest);
 	gains_sent__clear(&p->sent);
 	free(p);
@@ -177,12 +184,13 @@ static int add_stack(struct process *p, const struct profile *profile, size_t i)
 		return -ENOMEM;
 	id = id_of(names, strlen(names), FNV_BASIS);
 	stack = (struct stack *)process__stack(p, id);
-	if (stack) {
-		stack->live_bytes += site->live.bytes;
-		growth__merge(&stack->growth, &site->growth);
-	} else {
-		p->stacks[p->n_stacks++] = (struct stack){id, i, site->live.bytes, site->growth};
+	if (!stack) {
+		stack = &p->stacks[p->n_stacks++];
+		*stack = (struct stack){.id = id, .site = i};
 	}
+	stack->live_bytes += site->live.bytes;
+	growth_sum__add(&stack->of_sites, &site->growth);
+	stack->growth = stack->of_sites.total;
 	return 0;
 }
 
@@ -284,12 +292,12 @@ static int note_moment(const struct process *facts, const struct profile *profil
 
 /* --- growth --- */
 
-/* Fills in the moments of all kept snapshots. Returns their number. */
+/* Fills in pointers to all moments. Returns their number. */
 static size_t moments_of(const struct process *p, const struct moment *ret[STORE_KEPT])
 {
-	for (size_t i = 0; i < p->n_kept; i++)
-		ret[i] = &p->kept[i].moment;
-	return p->n_kept;
+	for (size_t i = 0; i < p->n_moments; i++)
+		ret[i] = &p->moments[i];
+	return p->n_moments;
 }
 
 /* Replaces the growth over the whole run by recent growth, if the low end of recent growth is
@@ -312,6 +320,13 @@ static const struct stack *leader_of(const struct process *p)
 		    (!found || p->stacks[i].growth.low > found->growth.low))
 			found = &p->stacks[i];
 	return found;
+}
+
+static void end_rise(struct process *p)
+{
+	if (p->rise.goes_on)
+		p->rise.ended_ns = p->taken_ns;
+	p->rise.goes_on = false;
 }
 
 static void begin_rise(struct store *s, struct process *p, const struct stack *leader)
@@ -397,8 +412,7 @@ static void judge_growth(struct store *s, struct process *p)
 			begin_rise(s, p, leader);
 		p->rise.calm = 0;
 	} else if (p->rise.goes_on && ++p->rise.calm >= STORE_KEPT) {
-		p->rise.goes_on = false;
-		p->rise.ended_ns = p->taken_ns;
+		end_rise(p);
 	}
 }
 
@@ -464,7 +478,7 @@ static struct process *add_process(struct store *s, pid_t pid)
 int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err)
 {
-	struct process *p = store__find(s, pid);
+	struct process *p = store__find(s, pid), *other;
 	struct profile *profile = NULL, *before;
 	struct process facts = {};
 	struct moment moment = {};
@@ -497,6 +511,8 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		error__set(err, rc, "%s: no room for its %zu bytes", name, len);
 		goto refused;
 	}
+	if (!p && s->n >= STORE_PROCESSES && (other = first_ended(s)))
+		remove_at(s, place_of(s, other->pid));
 	if (!p)
 		p = add_process(s, pid);
 	if (!p) {
@@ -509,10 +525,15 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->taken_ns = taken_ns;
 	take_facts(p, &facts);
 	p->latest = profile;
-	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len, moment};
+	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len};
+	if (p->n_moments == STORE_KEPT)
+		drop_oldest_moment(p);
+	p->moments[p->n_moments++] = moment;
 	judge_growth(s, p);
 	p->round = s->rounds;
 	p->ended = profile->ended;
+	if (p->ended)
+		end_rise(p);
 	p->outdated = p->inactive = p->asked = false;
 	s->bytes += len;
 	if (s->came)
@@ -555,7 +576,7 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 	/* Recent growth is over once the process has rested for a while, and so is its rise. */
 	if ((p->of_late || p->rise.goes_on) && p->n_kept && !summarize(p->latest, &facts)) {
 		take_facts(p, &facts);
-		p->kept[p->n_kept - 1].moment.taken_ns = taken_ns;
+		p->moments[p->n_moments - 1].taken_ns = taken_ns;
 		judge_growth(s, p);
 	}
 	if (s->came)
@@ -587,6 +608,7 @@ void store__leave(struct store *s, pid_t pid, const char *why)
 	p->round = s->rounds;
 	p->ended = p->asked = false;
 	p->inactive = true;
+	end_rise(p);
 }
 
 void store__end_round(struct store *s, bool complete)
@@ -594,8 +616,10 @@ void store__end_round(struct store *s, bool complete)
 	uint64_t round = s->rounds++;
 	size_t n_ended = 0;
 
-	if (!complete) /* no process counts as ended, because one that was not named may live */
+	if (!complete) { /* no process counts as ended, because one that was not named may live */
+		s->rounds_incomplete++;
 		return;
+	}
 	for (size_t i = 0; i < s->n_inactive;)
 		if (s->inactive[i].round < round)
 			s->inactive[i] = s->inactive[--s->n_inactive];
@@ -606,6 +630,8 @@ void store__end_round(struct store *s, bool complete)
 		struct process *p = s->processes[i];
 
 		p->ended = p->latest->ended || p->round < round;
+		if (p->ended)
+			end_rise(p);
 		n_ended += p->ended;
 	}
 	for (; n_ended > STORE_ENDED; n_ended--)

@@ -30,7 +30,6 @@ struct snapshot {
 	uint64_t taken_ns;
 	char *file; /* owned */
 	size_t size;
-	struct moment moment;
 };
 
 /* Sites whose frames have the same names: a function may allocate in several lines. */
@@ -39,6 +38,7 @@ struct stack {
 	size_t site; /* index of the first of these sites in the process's newest profile */
 	double live_bytes;
 	struct growth growth;
+	struct growth_sum of_sites; /* private: `growth` before recent growth replaced it */
 };
 
 /* Threads of a process whose names differ only in digits at their end. */
@@ -108,6 +108,10 @@ struct process {
 	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
+	/* What it held at the times of its last profiles, oldest first. They stay when snapshots
+	 * are deleted because the store is full: growth is judged by them. */
+	struct moment moments[STORE_KEPT];
+	size_t n_moments;
 	unsigned next_id;
 	uint64_t round; /* the last round in which the tracer named the process */
 	struct container container;
@@ -134,8 +138,9 @@ struct store {
 	 * in `processes`. */
 	struct inactive *inactive;
 	size_t n_inactive;
-	size_t bytes;	 /* bytes of all snapshots */
-	uint64_t rounds; /* number of rounds that have ended */
+	size_t bytes;		    /* bytes of all snapshots */
+	uint64_t rounds;	    /* number of rounds that have ended */
+	uint64_t rounds_incomplete; /* of these, rounds that lacked profiles */
 	/* Losses. n_evicted: snapshots that were deleted early or for which there was no room;
 	 * n_unreadable: profiles that could not be read; n_refused: profiles of processes for which
 	 * there was no room. */

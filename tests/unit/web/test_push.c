@@ -309,6 +309,23 @@ static void requests_of_the_push_api(void **state)
 	profile__free(profile);
 }
 
+/* Half a queue is full although its receiver has not failed: the feed is to wait. If the receiver
+ * fails, waiting does not help. */
+static void a_queue_may_be_behind(void **state)
+{
+	struct push_queue *queue = &push->receivers[0].queue;
+	unsigned n = 0;
+
+	(void)state;
+	while (queue->n <= PUSH_REQUESTS / 2) {
+		assert_false(push__is_behind(push));
+		come(7, "leaky", ++n, 1);
+	}
+	assert_true(push__is_behind(push));
+	push_queue__end(queue, push_queue__take(queue, 1), PUSH_RESULT_BUSY, 0, 1);
+	assert_false(push__is_behind(push));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +340,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(requests_of_the_push_api, begin, end),
 		cmocka_unit_test_setup_teardown(each_receiver_has_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_texts_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_queue_may_be_behind, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("push", tests, NULL, NULL);

@@ -803,6 +803,115 @@ static void a_rise_ends_while_the_process_rests(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
 }
 
+/* A profile of this many bytes comes, as a file of jemalloc's format. */
+static int come_large(pid_t pid, size_t bytes)
+{
+	const char begin_text[] =
+		"heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x401000\n  t*: 1: 100 [0: 0]\n\n"
+		"MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 1 /";
+	char *file = malloc(bytes);
+	struct error err = {};
+	int rc;
+
+	assert_non_null(file);
+	memset(file, 'x', bytes);
+	memcpy(file, begin_text, strlen(begin_text));
+	file[bytes - 1] = '\n';
+	rc = store__add(&site.store, pid, START_NS + (uint64_t)pid, file, bytes, &err);
+	if (rc && rc != -ENOSPC)
+		fail_msg("%s", err.text);
+	return rc;
+}
+
+/* It is killed while it grows, as by the OOM killer. It surely grows no more, and gets no more
+ * windows. */
+static void a_rise_ends_with_its_process(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p = NULL;
+	int n = 1, blocks = 100;
+
+	(void)state;
+	mode = MODE_WINDOWED;
+	for (; n < 60 && !(p && p->rise.known); n++) {
+		come_nth(7, n, names, 500, blocks += n > 30 ? 100 : 0);
+		p = store__find(&site.store, 7);
+		end_round(0, 0, 4);
+	}
+	assert_true(p->rise.goes_on && p->rise.more == MORE_WAITING);
+	end_round(0, 0, 4); /* in this round nobody named it */
+	assert_true(p->ended && !p->rise.goes_on && p->rise.more == MORE_NONE);
+	assert_int_equal(p->rise.ended_ns, p->taken_ns);
+	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
+}
+
+/* Growth is judged by what a process held, which stays known when its old snapshots are deleted to
+ * make room. */
+static void history_outlives_snapshots(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p;
+
+	(void)state;
+	for (int n = 1; n <= 10; n++)
+		come_nth(7, n, names, 500, 100 * n);
+	p = store__find(&site.store, 7);
+	assert_int_equal(p->n_kept, 10);
+	assert_int_equal(come_large(100, STORE_BYTES - 1000), 0);
+	assert_int_equal(p->n_kept, 1);
+	assert_int_equal(p->n_moments, 10);
+}
+
+/* Processes that have ended make room in a full table. */
+static void who_ended_makes_room_in_the_table(void **state)
+{
+	(void)state;
+	for (pid_t pid = 1; pid <= STORE_PROCESSES; pid++)
+		come(pid, "leaky", START_NS, 1);
+	assert_int_equal(site.store.n, STORE_PROCESSES);
+	store__end_round(&site.store, true);
+	for (pid_t pid = 2; pid <= STORE_PROCESSES; pid++)
+		store__hold(&site.store, pid, START_NS + 15000000000u);
+	store__end_round(&site.store, true);
+	assert_true(store__find(&site.store, 1)->ended);
+	come(STORE_PROCESSES + 1, "new", START_NS, 1);
+	assert_int_equal(site.store.n_refused, 0);
+	assert_null(store__find(&site.store, 1));
+}
+
+/* After a restart of memtrace-web, counters of the tracer must not seem to begin at 0 again. */
+static void the_tracer_is_told_once_it_is_known(void **state)
+{
+	char *text;
+
+	(void)state;
+	text = ask_with("/metrics", NULL, NULL, 200);
+	assert_null(strstr(text, "memtrace_tracer_"));
+	assert_null(strstr(text, "memtrace_spool_"));
+	assert_null(strstr(text, "server_slow"));
+	assert_has(text, "memtrace_profiles_lost_total{cause=\"no_room\"} 0\n");
+	assert_has(text, "memtrace_rounds_total 0\n");
+	free(text);
+	end_round(0, 0, 0);
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_tracer_probes 16\n");
+	assert_says("/metrics", NULL, NULL, 200, "cause=\"server_slow\"} 0\n");
+	tell(&(struct feed_message){.kind = FEED_ROUND}); /* the round failed */
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_rounds_incomplete_total 1\n");
+	assert_metrics_are_read();
+}
+
+/* A process may end before its program's name is read. */
+static void a_process_without_a_program(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	profile->exe = strdup("");
+	come_with(profile, 7, "gone", START_NS, 1);
+	assert_says("/pid/7/pprof/cmdline", NULL, NULL, 200, "?");
+	assert_says("/pid/7/", NULL, NULL, 200, "gone");
+}
+
 /* A process that is traced in windows gets more windows when it begins to grow. */
 static void who_grows_gets_more_windows(void **state)
 {
@@ -975,26 +1084,6 @@ static void series_are_there_once(void **state)
 	assert_metrics_are_read();
 }
 
-/* A profile of this many bytes comes, as a file of jemalloc's format. */
-static int come_large(pid_t pid, size_t bytes)
-{
-	const char begin_text[] =
-		"heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x401000\n  t*: 1: 100 [0: 0]\n\n"
-		"MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 1 /";
-	char *file = malloc(bytes);
-	struct error err = {};
-	int rc;
-
-	assert_non_null(file);
-	memset(file, 'x', bytes);
-	memcpy(file, begin_text, strlen(begin_text));
-	file[bytes - 1] = '\n';
-	rc = store__add(&site.store, pid, START_NS + (uint64_t)pid, file, bytes, &err);
-	if (rc && rc != -ENOSPC)
-		fail_msg("%s", err.text);
-	return rc;
-}
-
 /* Snapshots have a bound of bytes even if there are many processes without an older snapshot. */
 static void snapshots_have_a_bound_of_bytes(void **state)
 {
@@ -1030,6 +1119,8 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(come_as_it_may(many, 7, "leaky", START_NS, 3), -ENOSPC);
 	assert_int_equal(p->kept[0].id, 2);
 	assert_int_equal(site.store.n_evicted, 2);
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_processes_outdated 1\n");
+	assert_says("/pid/7/", NULL, NULL, 200, "These figures are old");
 	/* "nothing has changed" now refers to the profile for which there was no room */
 	taken_ns = p->taken_ns;
 	store__hold(&site.store, 7, taken_ns + 1000000000);
@@ -1080,6 +1171,9 @@ static void silence_is_told(void **state)
 	site.begin_s -= 100;
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for 100 s");
 	tell(&(struct feed_message){.kind = FEED_ROUND, .every_s = 15}); /* the round failed */
+	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
+	/* a process that is left alone is named in each round, also if all fail */
+	tell(&(struct feed_message){.kind = FEED_INACTIVE, .pid = 8});
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
 	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 7});
 	assert_says("/healthz", NULL, NULL, 200, "ok");
@@ -1167,6 +1261,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_ends_while_the_process_rests, begin, end),
+		cmocka_unit_test_setup_teardown(a_rise_ends_with_its_process, begin, end),
+		cmocka_unit_test_setup_teardown(history_outlives_snapshots, begin, end),
+		cmocka_unit_test_setup_teardown(who_ended_makes_room_in_the_table, begin, end),
+		cmocka_unit_test_setup_teardown(the_tracer_is_told_once_it_is_known, begin, end),
+		cmocka_unit_test_setup_teardown(a_process_without_a_program, begin, end),
 		cmocka_unit_test_setup_teardown(who_grows_gets_more_windows, begin, end),
 		cmocka_unit_test_setup_teardown(who_has_all_gets_no_more, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
