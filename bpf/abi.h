@@ -551,6 +551,8 @@ struct abi_inflight {
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
 	__u64 ret;	/* return address, if the function may throw; else 0 */
+	__u64 interval; /* the interval that the sample was drawn with; the process's may change
+			 * while the call runs */
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
@@ -770,7 +772,7 @@ ABI_ASSERT(struct abi_live, 56);
 ABI_ASSERT(struct abi_pool, 40);
 ABI_ASSERT(struct abi_pooled, 32);
 ABI_ASSERT(struct abi_inflight_key, 16);
-ABI_ASSERT(struct abi_inflight, 144);
+ABI_ASSERT(struct abi_inflight, 152);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);

@@ -248,10 +248,12 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 	block->grown = grown;
 }
 
-/* taken: 1 if a call is a sample. Then `stack` is the key of the call's stack. */
+/* taken: 1 if a call is a sample. Then `stack` is the key of the call's stack. interval: the one
+ * that the call was drawn with. */
 struct sample {
 	struct abi_stack_key stack;
 	__u64 taken;
+	__u64 interval;
 };
 
 /* Returns the pool of the running thread, for functions that do not get the pool as an argument. */
@@ -345,6 +347,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	call->stack = sample->stack;
 	call->size = size;
 	call->sampled = sample->taken;
+	call->interval = sample->interval;
 	call->process = process->id;
 	call->ret = ret;
 	call->pool = pool_of(ctx, fn);
@@ -446,7 +449,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		return 0;
 	}
 	if (sampled || tracked) {
-		struct sample sample = {};
+		struct sample sample = {.interval = caller.interval};
 
 		if (sampled)
 			take_sample(ctx, cpu, fn, &sample);
@@ -504,7 +507,7 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	if (!call->sampled || !ret)
 		return;
 	block.size = call->size;
-	block.interval = process->interval;
+	block.interval = call->interval;
 	block.birth_ns = bpf_ktime_get_ns();
 	block.stack = call->stack;
 	block.tid = (__u32)bpf_get_current_pid_tgid();

@@ -109,6 +109,7 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
 	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
 	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
+	bpf_map__set_max_entries(skel->maps.pythons, max_processes);
 	/* row 0 belongs to no process */
 	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);

@@ -145,6 +145,10 @@ uint64_t capture__missed_runs(struct capture *c)
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 
+		/* A page fault within the walk of a stack, at a page that is not there, runs these
+		 * programs once more, and they would ignore it: nothing is missed. */
+		if (prog == c->skel->progs.fault_user || prog == c->skel->progs.fault_kernel)
+			continue;
 		if (bpf_program__fd(prog) >= 0 &&
 		    !bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			missed += info.recursion_misses;

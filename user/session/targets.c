@@ -196,8 +196,12 @@ static void seek_python(struct session *s, struct target *t)
 	rc = python_names__new(s->python_files, t->info.pid, &t->maps, &t->python, &how);
 	if (rc != -ENOENT) /* -ENOENT: no memory of the process was read, and no time was lost */
 		capture__beat(s->capture);
-	if (!rc)
-		capture__set_python(s->capture, t->process, &how);
+	if (!rc && capture__set_python(s->capture, t->process, &how)) {
+		/* out of memory: without the kernel's part, the names are of no use */
+		python_names__free(t->python);
+		t->python = NULL;
+		rc = -EAGAIN;
+	}
 	/* tries again later and later, but not for ever: perhaps the process is not what its file's
 	 * name says */
 	t->python_due_ns =
