@@ -372,6 +372,11 @@ int draft__finish(struct draft *draft)
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
+		/* The file leaves this sum out if it can be computed from the other figures. That
+		 * is possible only for the stack by itself: an estimate of several stacks would
+		 * take the known sums of some for the sum of all. */
+		if (!(site->live.squares > 0))
+			site->live.squares = estimate__squares(&site->live);
 		if (!profile->no_allocated && !isnan(site->freed_bytes))
 			continue; /* the file has figures of freed memory */
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);

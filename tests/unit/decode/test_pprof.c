@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
+#include "profile/diff.h"
 #include "profile/origins.h"
 #include "profile/pprof.h"
 #include "tests/unit/decode/fixture.h"
@@ -757,6 +758,67 @@ static void totals_are_kept(void **state)
 	profile__free(profile);
 }
 
+/* Adds a site of the function f, called by main, whose call of malloc is at this address. */
+static size_t add_call(struct profile *profile, uint64_t addr)
+{
+	const uint64_t addrs[] = {addr, 0x5000};
+	static const char *const names[] = {"f", "main"};
+	size_t site;
+
+	assert_int_equal(profile__add_site(profile, addrs, 2, false, &site), 0);
+	for (int i = 0; i < 2; i++) {
+		struct profile_location *location =
+			&profile->locations[profile->sites[site].locations[i]];
+
+		if (location->n_frames)
+			continue;
+		assert_int_equal(profile_location__set_name(location, names[i]), 0);
+		location->reason = UNRESOLVED_NAMED;
+	}
+	return site;
+}
+
+/* Returns a profile, read from its file, in which f holds n blocks of 100 MB, and 200 small ones
+ * from another call. Only the small ones differ in size, so only their sum of squares is in the
+ * file. */
+static struct profile *of_two_calls(int n)
+{
+	struct profile *profile = new_profile(1), *again;
+	size_t large = add_call(profile, 0x1000), small = add_call(profile, 0x2000), thread;
+
+	assert_int_equal(profile__add_thread(profile, 1, NULL, &thread), 0);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(profile__add_live(profile, large, thread, 100000000), 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(profile__add_live(profile, small, thread, i % 2 ? 64 : 4096), 0);
+	end_profile(profile);
+	again = round_trip(profile);
+	profile__free(profile);
+	return again;
+}
+
+/* One large block more is chance, even if the same function holds small blocks as well. */
+static void the_weight_of_large_blocks_is_kept(void **state)
+{
+	struct profile *one = of_two_calls(1), *two = of_two_calls(2);
+	const struct profile *both[] = {one, two};
+	struct error err = {};
+	struct diff *diff;
+
+	(void)state;
+	assert_int_equal(one->n_sites, 2);
+	assert_int_equal(diff__new(both, 2, DIFF_LIVE, &diff, &err), 0);
+	assert_int_equal(diff->n_stacks, 1);
+	assert_near(diff->stacks[0].change.bytes, 1e8, 1e-6);
+	/* Two of three events on the second side: the chance of three is 1/8, and half of the
+	 * chance of two is 3/16. */
+	assert_near(diff->stacks[0].change.p_grows, 5 / 16.0, 1e-3);
+	assert_int_equal(diff->n_grow, 0);
+	diff__free(diff);
+	profile__free(one);
+	profile__free(two);
+}
+
 /* Figures too large for an integer do not overflow in any sum over all samples. */
 static void huge_numbers_saturate(void **state)
 {
@@ -943,6 +1005,7 @@ int main(void)
 		cmocka_unit_test(regions_and_faults_come_back),
 		cmocka_unit_test(faults_are_read_by_their_old_name),
 		cmocka_unit_test(totals_are_kept),
+		cmocka_unit_test(the_weight_of_large_blocks_is_kept),
 		cmocka_unit_test(huge_numbers_saturate),
 		cmocka_unit_test(what_was_unknown_stays_unknown),
 		cmocka_unit_test(what_is_wrong_is_told),
