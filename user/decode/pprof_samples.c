@@ -22,6 +22,7 @@ enum label_kind {
 	KIND_SQUARES,
 	KIND_COMMON,
 	KIND_MOST,
+	KIND_LEAST,
 	KIND_ALLOC_ERROR,
 	KIND_ALLOC_COMMON,
 	KIND_GROWTH_LOW,
@@ -46,7 +47,7 @@ struct labels {
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
-	double largest, root_of_squares, common, most, alloc_error, alloc_common, low, high,
+	double largest, root_of_squares, common, most, least, alloc_error, alloc_common, low, high,
 		peak_objects, peak_bytes;
 	double freed[PROFILE_AGES];
 	double survival[PROFILE_SURVIVAL_AGES], older[PROFILE_SURVIVAL_AGES];
@@ -134,6 +135,7 @@ static enum label_kind find_kind(const struct samples *samples, uint64_t key)
 		[KIND_SQUARES] = LABEL_SQUARES,
 		[KIND_COMMON] = LABEL_COMMON,
 		[KIND_MOST] = LABEL_MOST,
+		[KIND_LEAST] = LABEL_LEAST,
 		[KIND_ALLOC_ERROR] = LABEL_ALLOC_ERROR,
 		[KIND_ALLOC_COMMON] = LABEL_ALLOC_COMMON,
 		[KIND_GROWTH_LOW] = LABEL_GROWTH_LOW,
@@ -229,6 +231,9 @@ static void use_label(struct samples *samples, const struct label *label)
 	case KIND_MOST:
 		labels->most = fmax((double)number, 0);
 		return;
+	case KIND_LEAST:
+		labels->least = fmax((double)number, 0);
+		return;
 	case KIND_ALLOC_ERROR:
 		labels->alloc_error = fmax((double)number, 0);
 		return;
@@ -299,6 +304,7 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
+		live.least = labels->least;
 	} else if (interval && objects > 0 && bytes > 0) {
 		double p = -expm1(-bytes / objects / (double)interval);
 

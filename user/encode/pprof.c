@@ -114,6 +114,8 @@ static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 		add_label(p, LABEL_COMMON, NULL, to_signed(p, site->live.common), "bytes");
 	if (site->live.most > 0)
 		add_label(p, LABEL_MOST, NULL, to_signed(p, site->live.most), "bytes");
+	if (site->live.least > 0)
+		add_label(p, LABEL_LEAST, NULL, to_signed(p, site->live.least), "bytes");
 	if (site->alloc_variance > 0)
 		add_label(p, LABEL_ALLOC_ERROR, NULL, to_signed(p, sqrt(site->alloc_variance)),
 			  "bytes");

@@ -289,6 +289,7 @@ extern const struct pprof_value_name {
 #define LABEL_LARGEST	     "largest_sample"	      /* bytes: sqrt(variance_max) */
 #define LABEL_COMMON	     "common_error"	      /* bytes: common, of windows */
 #define LABEL_MOST	     "live_at_most"	      /* bytes: most */
+#define LABEL_LEAST	     "live_at_least"	      /* bytes: least */
 #define LABEL_ALLOC_ERROR    "allocated_error"	      /* bytes: sqrt(alloc_variance), of windows */
 #define LABEL_ALLOC_COMMON   "allocated_common_error" /* bytes: alloc_common */
 #define LABEL_SQUARES	     "root_of_squares" /* bytes: sqrt(squares), if sizes of blocks differ */

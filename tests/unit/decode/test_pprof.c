@@ -286,6 +286,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].alloc_variance = 4e8;
 	p->sites[sites[0]].alloc_common = 3e4;
 	p->sites[sites[0]].live.most = 7e6;
+	p->sites[sites[0]].live.least = 1200.25;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {
 		p->sites[sites[0]].survival[i] = i == 2 ? NAN : 1.0 / (i + 1);
 		p->sites[sites[1]].survival[i] = NAN;
@@ -390,6 +391,7 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 		assert_true(fabs(a->live.objects - b->live.objects) < 1e-4);
 		if (a->live.most > 0)
 			assert_near(b->live.most, a->live.most, 1);
+		assert_true(fabs(b->live.least - a->live.least) <= 0.5);
 		assert_true(fabs(a->alloc_bytes - b->alloc_bytes) < 1e-4);
 		assert_true(fabs(a->alloc_objects - b->alloc_objects) < 1e-4);
 		assert_true(fabs(a->freed_bytes - b->freed_bytes) < 1e-4);
