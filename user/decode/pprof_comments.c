@@ -14,7 +14,7 @@
 #define SEEN_WHAT  (1ULL << 63)
 #define OLD_FAULTS "growth" /* older versions wrote this word for faults */
 
-/* The next two functions find the values of COMMENT_WHAT and COMMENT_MODE. */
+/* The next three functions find the values of COMMENT_WHAT, COMMENT_MODE and COMMENT_DRAWN. */
 
 /* Returns PROFILE_WHATS if the value is not a known one. */
 static enum profile_what find_what(const char *value)
@@ -35,6 +35,15 @@ static enum profile_mode find_mode(const char *value)
 	while (mode < PROFILE_MODES && strcmp(profile_mode__name(mode), value))
 		mode++;
 	return mode < PROFILE_MODES ? mode : MODE_UNKNOWN;
+}
+
+static enum profile_drawn find_drawn(const char *value)
+{
+	enum profile_drawn drawn = DRAWN_NOTHING;
+
+	while (drawn < DRAWN_KINDS && strcmp(profile_drawn__name(drawn), value))
+		drawn++;
+	return drawn < DRAWN_KINDS ? drawn : DRAWN_NOTHING;
 }
 
 /* Is the text a number in digits and nothing else? */
@@ -154,6 +163,8 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 		*seen |= SEEN_WHAT;
 	} else if (!strcmp(key, COMMENT_MODE) && !profile->mode) {
 		profile->mode = find_mode(value);
+	} else if (!strcmp(key, COMMENT_DRAWN) && !profile->drawn) {
+		profile->drawn = find_drawn(value);
 	} else if (!strcmp(key, COMMENT_COMM) && !*profile->comm) {
 		snprintf(profile->comm, sizeof(profile->comm), "%s", value);
 	} else if (!strcmp(key, COMMENT_EXE) && !profile->exe) {

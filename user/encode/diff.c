@@ -86,7 +86,9 @@ static int put_profile(const struct profile *profile, bool with_file, struct sin
 		sink__puts(sink, ", ");
 		put_samples_per(profile->finest_interval_bytes, profile->asked_interval_bytes,
 				profile->interval_bytes, sink);
-	} else if (profile->interval_bytes)
+	} else if (profile->drawn)
+		sink__printf(sink, ", %s", drawn_how(profile));
+	else if (profile->interval_bytes)
 		sink__puts(sink, ", every allocation");
 	if (profile__is_windowed(profile))
 		sink__puts(sink, ", windowed");
@@ -124,7 +126,10 @@ static int put_head(const struct diff *diff, struct sink *sink)
 		return err;
 	format_range(total->change.low, total->change.high, range, sizeof(range));
 	sink__printf(sink, "%s%s: %s%s to %s%s, %s%s%s%s%s, %s",
-		     is_live(diff) ? "live " : "growth of ", profile_what__name(first->what),
+		     first->drawn    ? ""
+		     : is_live(diff) ? "live "
+				     : "growth of ",
+		     first->drawn ? drawn_what(first) : profile_what__name(first->what),
 		     format_bytes(total->change.from, a), unit_of(diff),
 		     format_bytes(total->change.to, b), unit_of(diff),
 		     format_change(total->change.bytes, c), unit_of(diff), *range ? " (95 %: " : "",

@@ -191,6 +191,28 @@ static void put_faults_head(const struct profile *profile, const struct estimate
 	put_quality(profile, sink);
 }
 
+const char *drawn_what(const struct profile *profile)
+{
+	static const char *const words[DRAWN_KINDS] = {
+		[DRAWN_PATHS] = "the blocks asked for, by who holds them; some may be lost",
+		[DRAWN_ORIGINS] = "blocks in use, by who probably made them",
+		[DRAWN_CENSUS] = "blocks of the heap, by place, class and size",
+	};
+
+	return words[profile->drawn];
+}
+
+const char *drawn_how(const struct profile *profile)
+{
+	static const char *const words[DRAWN_KINDS] = {
+		[DRAWN_PATHS] = "below a root: what it leads to",
+		[DRAWN_ORIGINS] = "functions are those of sampled blocks that look alike",
+		[DRAWN_CENSUS] = "usable bytes; sizes are groups",
+	};
+
+	return words[profile->drawn];
+}
+
 void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 {
 	if (profile__is_exact(profile))
@@ -201,7 +223,7 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "the file does not say how it was sampled");
 }
 
-/* Puts the head of a profile from another program's file. */
+/* Puts the head of a profile from another program's file, or of one that was drawn. */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {
@@ -213,14 +235,19 @@ static void put_foreign_head(const struct profile *profile, const struct estimat
 		sink__printf(sink, "pid %d (%s), ", (int)profile->pid, comm);
 	if (profile->duration_s > 0)
 		sink__printf(sink, "%.1f s, ", profile->duration_s);
-	put_foreign_sampling(profile, sink);
-	sink__printf(sink, "\nlive heap: %s", format_bytes(live->bytes, bytes));
+	if (profile->drawn)
+		sink__puts(sink, drawn_how(profile));
+	else
+		put_foreign_sampling(profile, sink);
+	sink__printf(sink, "\n%s: %s", profile->drawn ? drawn_what(profile) : "live heap",
+		     format_bytes(live->bytes, bytes));
 	if (estimated && live->bytes > 0) {
 		format_interval(estimate__interval(live), interval, sizeof(interval));
 		sink__printf(sink, " (95 %%: %s)", interval);
 	}
 	if (live->objects > 0)
-		sink__printf(sink, " in %s objects", with_commas(to_integer(live->objects), a));
+		sink__printf(sink, " in %s %s", with_commas(to_integer(live->objects), a),
+			     profile->drawn ? "blocks" : "objects");
 	sink__puts(sink, estimated ? ", estimated\n" : "\n");
 }
 

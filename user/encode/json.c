@@ -174,6 +174,8 @@ void json__put_identity(struct json *json, const struct profile *profile)
 static void put_mode(struct json *json, const struct profile *profile)
 {
 	json__put_text(json, "mode", profile->mode ? profile_mode__name(profile->mode) : NULL);
+	if (profile->drawn)
+		json__put_text(json, "drawn", profile_drawn__name(profile->drawn));
 }
 
 static void json__put_interval(struct json *json, const struct profile *profile)

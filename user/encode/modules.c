@@ -25,7 +25,8 @@ static const struct grid_column columns[] = {
  * missed, the file does not say how the profile was sampled, or windows saw none of it. */
 static void put_interval(const struct profile *profile, const struct estimate *live, char *cell)
 {
-	if (format_live_interval(profile, live, cell) && profile__is_exact(profile))
+	if (format_live_interval(profile, live, cell) && profile__is_exact(profile) &&
+	    !profile->drawn)
 		snprintf(cell, CELL_SIZE, "exact");
 }
 

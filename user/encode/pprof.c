@@ -517,6 +517,8 @@ static void put_comments(struct pprof *p)
 	put_comment(p, COMMENT_WHAT ": %s", profile_what__name(profile->what));
 	if (profile->mode)
 		put_comment(p, COMMENT_MODE ": %s", profile_mode__name(profile->mode));
+	if (profile->drawn)
+		put_comment(p, COMMENT_DRAWN ": %s", profile_drawn__name(profile->drawn));
 	if (*profile->comm)
 		put_comment(p, COMMENT_COMM ": %s", profile->comm);
 	if (profile->exe && *profile->exe)

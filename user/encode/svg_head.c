@@ -73,12 +73,8 @@ static const char *what_it_is(const struct profile *profile)
 	default:
 		break;
 	}
-	if (profile->drawn == DRAWN_PATHS)
-		return "the blocks asked for, by who holds them; some may be lost";
-	if (profile->drawn == DRAWN_ORIGINS)
-		return "blocks in use, by who probably made them";
-	if (profile->drawn == DRAWN_CENSUS)
-		return "blocks of the heap, by place, class and size";
+	if (profile->drawn)
+		return drawn_what(profile);
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))
@@ -164,12 +160,8 @@ static int put_sampling(FILE *out, const struct profile *profile)
 
 	with_commas(profile->samples, samples);
 	with_commas(profile->alloc_calls, calls);
-	if (profile->drawn == DRAWN_PATHS) {
-		fputs("below a root: what it leads to", out);
-	} else if (profile->drawn == DRAWN_CENSUS) {
-		fputs("usable bytes; sizes are groups", out);
-	} else if (profile->drawn) {
-		fputs("functions are those of sampled blocks that look alike", out);
+	if (profile->drawn) {
+		fputs(drawn_how(profile), out);
 	} else if (profile__is_regions(profile)) {
 		fprintf(out, "%s%s calls that took memory",
 			profile__is_surely_exact(profile) ? "exact: " : "", calls);

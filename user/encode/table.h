@@ -78,6 +78,11 @@ double cpu_cores(const struct profile *profile);
  * the process, where known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
+/* What the bytes of a drawn profile are, and what to know about its stacks; static. NULL: the
+ * profile is not drawn. */
+const char *drawn_what(const struct profile *profile);
+const char *drawn_how(const struct profile *profile);
+
 /* Puts how another program sampled its profile, if its file says so: "one sample per 512 KiB". */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 

@@ -333,6 +333,12 @@ static bool are_in_order(const struct diff *d)
 	return true;
 }
 
+/* Names the kind of a profile's stacks. */
+static const char *kind_of(const struct profile *profile)
+{
+	return profile->drawn ? profile_drawn__name(profile->drawn) : "stacks of a run";
+}
+
 static int check(struct diff *d, struct error *err)
 {
 	const struct profile *first, *last;
@@ -354,6 +360,11 @@ static int check(struct diff *d, struct error *err)
 				"same thing",
 				profile_what__name(first->what), i + 1,
 				profile_what__name(p->what));
+		if (first->drawn != p->drawn)
+			return error__set(err, -EINVAL,
+					  "profile 1 is of %s, profile %zu of %s: they do not "
+					  "count the same thing",
+					  kind_of(first), i + 1, kind_of(p));
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (profile__is_lower_bound(p))

@@ -356,6 +356,18 @@ const char *profile_mode__name(enum profile_mode mode)
 	return names[mode];
 }
 
+const char *profile_drawn__name(enum profile_drawn drawn)
+{
+	static const char *const names[DRAWN_KINDS] = {
+		[DRAWN_NOTHING] = "",
+		[DRAWN_PATHS] = "paths",
+		[DRAWN_ORIGINS] = "origins",
+		[DRAWN_CENSUS] = "census",
+	};
+
+	return names[drawn];
+}
+
 bool profile__is_regions(const struct profile *profile)
 {
 	return profile->what == PROFILE_REGIONS;
@@ -486,7 +498,7 @@ bool profile__is_exact(const struct profile *profile)
 
 bool profile__is_surely_exact(const struct profile *profile)
 {
-	return profile__is_exact(profile) && !profile__is_lower_bound(profile) &&
+	return profile__is_exact(profile) && !profile->drawn && !profile__is_lower_bound(profile) &&
 	       !profile__is_upper_bound(profile);
 }
 

@@ -76,6 +76,7 @@ enum profile_drawn {
 	DRAWN_PATHS,   /* paths of pointers: why_report__paths() */
 	DRAWN_ORIGINS, /* functions that probably made the blocks: heap_report__stacks() */
 	DRAWN_CENSUS,  /* blocks by place, class and size: heap_report__stacks() */
+	DRAWN_KINDS
 };
 
 /* One address of a stack. In a profile, no two locations have the same addr. */
@@ -282,6 +283,8 @@ enum profile_mode {
 
 /* "continuous", "windowed"; "": unknown */
 const char *profile_mode__name(enum profile_mode mode);
+/* "paths", "origins", "census"; "": DRAWN_NOTHING */
+const char *profile_drawn__name(enum profile_drawn drawn);
 
 struct profile {
 	struct profile_run *run; /* facts that all profiles of the run share; never NULL */
@@ -525,8 +528,8 @@ struct interval profile__live_interval(const struct profile *profile, const stru
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
  * not say how it was sampled. */
 bool profile__is_exact(const struct profile *profile);
-/* Is it exact, and does no counter say that something was missed? Outputs call figures exact only
- * then. */
+/* Is it exact, was it recorded by a run (and not drawn), and does no counter say that something was
+ * missed? Outputs call figures exact only then. */
 bool profile__is_surely_exact(const struct profile *profile);
 
 /* The sampling interval that was asked for; 0: not known. */

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "profile/diff.h"
+#include "profile/drawing.h"
 #include "profile/origins.h"
 #include "profile/pprof.h"
 #include "tests/unit/decode/fixture.h"
@@ -863,6 +864,89 @@ static void what_was_unknown_stays_unknown(void **state)
 	profile__free(profile);
 }
 
+static char *diff_of(const struct profile *a, const struct profile *b,
+		     int (*encode)(const struct diff *diff, struct sink *sink))
+{
+	const struct profile *both[] = {a, b};
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct error err = {};
+	struct diff *diff;
+
+	if (diff__new(both, 2, DIFF_AUTO, &diff, &err))
+		return strdup(err.text);
+	assert_int_equal(encode(diff, &sink), 0);
+	diff__free(diff);
+	return text.bytes;
+}
+
+static int encode_diff_lines(const struct diff *diff, struct sink *sink)
+{
+	const struct table_options options = {};
+
+	return encode_diff(diff, &options, sink);
+}
+
+/* Stacks of heap -f and why -f were not recorded, and are not called so when the file is read. */
+static void what_was_drawn_is_told(void **state)
+{
+	static const struct {
+		enum profile_drawn drawn;
+		const char *head, *diff;
+	} cases[] = {
+		{DRAWN_PATHS,
+		 "memtrace: pid 7 (p), below a root: what it leads to\n"
+		 "the blocks asked for, by who holds them; some may be lost: 300 B in 3 blocks\n",
+		 "\nthe blocks asked for, by who holds them; some may be lost: 300 B to 300 B, "},
+		{DRAWN_ORIGINS,
+		 "memtrace: pid 7 (p), functions are those of sampled blocks that look alike\n"
+		 "blocks in use, by who probably made them: 300 B in 3 blocks\n",
+		 "\nblocks in use, by who probably made them: 300 B to 300 B, "},
+		{DRAWN_CENSUS,
+		 "memtrace: pid 7 (p), usable bytes; sizes are groups\n"
+		 "blocks of the heap, by place, class and size: 300 B in 3 blocks\n",
+		 "\nblocks of the heap, by place, class and size: 300 B to 300 B, "},
+	};
+	struct profile *before = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct drawing drawing;
+		struct profile *profile, *again;
+		char *text;
+
+		assert_int_equal(drawing__begin(&drawing, cases[i].drawn, 7, "p"), 0);
+		assert_int_equal(drawing__add_frame(&drawing, "root"), 0);
+		assert_int_equal(drawing__add_blocks(&drawing, 3, 300), 0);
+		assert_int_equal(drawing__finish(&drawing, &profile), 0);
+		drawing__end(&drawing);
+		again = round_trip(profile);
+		profile__free(profile);
+		assert_int_equal(again->drawn, cases[i].drawn);
+		assert_true(again->no_allocated);
+		text = table_of(again, (struct table_options){.width = 200});
+		if (strncmp(text, cases[i].head, strlen(cases[i].head)))
+			fail_msg("%s\nis not the head of\n%s", cases[i].head, text);
+		free(text);
+		text = diff_of(again, again, encode_diff_lines);
+		assert_has(text, cases[i].diff);
+		assert_null(strstr(text, "every allocation"));
+		free(text);
+		text = diff_of(again, again, encode_diff_json);
+		assert_has(text, "\"exact\":false");
+		assert_has(text, profile_drawn__name(cases[i].drawn));
+		free(text);
+		if (before) {
+			text = diff_of(before, again, encode_diff_lines);
+			assert_has(text, "they do not count the same thing");
+			free(text);
+			profile__free(before);
+		}
+		before = again;
+	}
+	profile__free(before);
+}
+
 static void what_is_wrong_is_told(void **state)
 {
 	static const struct {
@@ -1010,6 +1094,7 @@ int main(void)
 		cmocka_unit_test(the_weight_of_large_blocks_is_kept),
 		cmocka_unit_test(huge_numbers_saturate),
 		cmocka_unit_test(what_was_unknown_stays_unknown),
+		cmocka_unit_test(what_was_drawn_is_told),
 		cmocka_unit_test(what_is_wrong_is_told),
 		cmocka_unit_test(odd_addresses_do_no_harm),
 		cmocka_unit_test(damage_does_no_harm),
