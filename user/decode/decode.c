@@ -274,7 +274,7 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 		return (struct estimate){};
 	/* Blocks of 0 bytes are never sampled, so their number cannot be scaled up. */
 	if (!interval || !(x > 0))
-		return (struct estimate){.objects = n, .bytes = s};
+		return (struct estimate){.objects = n, .bytes = s, .squares = s * x};
 	p = -expm1(-x / (double)interval);
 	w = interval > 1 ? x / p * (x / p) * exp(-x / (double)interval) : 0;
 	return (struct estimate){.samples = (uint64_t)fmin(n, 0x1p62),
@@ -282,7 +282,8 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 				 .objects = n / p,
 				 .bytes = s / p,
 				 .variance = n * w,
-				 .variance_max = w};
+				 .variance_max = w,
+				 .squares = n * (x / p) * (x / p)};
 }
 
 /* Gives the location one frame of that name, and counts the memory for it. */

@@ -28,6 +28,30 @@ static const char jemalloc[] = "heap_v2/524288\n"
 			       "  t*: 1: 16 [0: 0]\n"
 			       "  t4: 1: 16 [0: 0]\n" MAPS;
 
+/* Two entries of one stack: one block of 1 MiB, and a thousand of 1000 bytes. All are recorded, so
+ * a sample stands for its block: the sum of the squares is 2^40 + 1000 * 1000^2. */
+static void sizes_of_blocks_are_kept(void **state)
+{
+	static const char *const texts[] = {"heap_v2/1\n"
+					    "  t*: 1001: 2048576 [0: 0]\n"
+					    "@ 0x1001\n"
+					    "  t*: 1: 1048576 [0: 0]\n"
+					    "@ 0x1001\n"
+					    "  t*: 1000: 1000000 [0: 0]\n" MAPS,
+					    "heap profile: 1001: 2048576 [0: 0] @ heapprofile\n"
+					    "  1: 1048576 [0: 0] @ 0x1001\n"
+					    "  1000: 1000000 [0: 0] @ 0x1001\n" MAPS};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct profile *profile = decoded(texts[i]);
+
+		assert_int_equal(profile->n_sites, 1);
+		assert_near(profile->sites[0].live.squares, 0x1p40 + 1e9, 1e-9);
+		profile__free(profile);
+	}
+}
+
 static void numbers_are_unsampled(void **state)
 {
 	const double f = 1.5819767068693265, R = 524288;
@@ -400,6 +424,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_unsampled),
+		cmocka_unit_test(sizes_of_blocks_are_kept),
 		cmocka_unit_test(equal_stacks_add_up),
 		cmocka_unit_test(symbols_name_the_frames),
 		cmocka_unit_test(symbolized_profiles_come_back),

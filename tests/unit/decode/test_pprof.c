@@ -48,6 +48,10 @@ static void others_profiles_are_read(void **state)
 			    (1 - exp(-1)) * R * R / pow(1 - exp(-1), 2) * exp(-1),
 		    1e-9);
 	assert_near(live->variance_max, x / p * (x / p) * (1 - p), 1e-9);
+	/* the same samples, by the squares of the bytes that each stands for */
+	assert_near(live->squares,
+		    32768 * p * (x / p * (x / p)) + (1 - exp(-1)) * pow(R / (1 - exp(-1)), 2),
+		    1e-9);
 	location = profile__location(profile, &profile->sites[0], 0);
 	assert_int_equal(location->addr, 0x1011);
 	assert_int_equal(location->n_frames, 1);
