@@ -14,7 +14,8 @@
 #define SEEN_WHAT  (1ULL << 63)
 #define OLD_FAULTS "growth" /* older versions wrote this word for faults */
 
-/* The next three functions find the values of COMMENT_WHAT, COMMENT_MODE and COMMENT_DRAWN. */
+/* The next four functions find the values of COMMENT_WHAT, COMMENT_MODE, COMMENT_DRAWN and
+ * COMMENT_PART. */
 
 /* Returns PROFILE_WHATS if the value is not a known one. */
 static enum profile_what find_what(const char *value)
@@ -44,6 +45,15 @@ static enum profile_drawn find_drawn(const char *value)
 	while (drawn < DRAWN_KINDS && strcmp(profile_drawn__name(drawn), value))
 		drawn++;
 	return drawn < DRAWN_KINDS ? drawn : DRAWN_NOTHING;
+}
+
+static enum profile_part find_part(const char *value)
+{
+	enum profile_part part = PART_ALL;
+
+	while (part < PROFILE_PARTS && strcmp(profile_part__name(part), value))
+		part++;
+	return part < PROFILE_PARTS ? part : PART_ALL;
 }
 
 /* Is the text a number in digits and nothing else? */
@@ -165,6 +175,8 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 		profile->mode = find_mode(value);
 	} else if (!strcmp(key, COMMENT_DRAWN) && !profile->drawn) {
 		profile->drawn = find_drawn(value);
+	} else if (!strcmp(key, COMMENT_PART) && !profile->part) {
+		profile->part = find_part(value);
 	} else if (!strcmp(key, COMMENT_COMM) && !*profile->comm) {
 		snprintf(profile->comm, sizeof(profile->comm), "%s", value);
 	} else if (!strcmp(key, COMMENT_EXE) && !profile->exe) {
@@ -234,6 +246,10 @@ int pprof_comments__read(struct pprof_file *file)
 	    pprof_file__text_is(file, file->period_unit, PERIOD_UNIT) &&
 	    file->period <= MAX_INTERVAL)
 		profile->interval_bytes = file->period;
+	/* The file of a part of a run has no variances, and the period does not give them: what was
+	 * gained is a difference of two estimates, and windows add an error of their own. */
+	if (profile->part == PART_CHANGE || (profile->part && profile__is_windowed(profile)))
+		profile->interval_bytes = profile__is_exact(profile) ? 1 : 0;
 	profile->no_objects = file->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;
 	return 0;
 }

@@ -223,6 +223,30 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "the file does not say how it was sampled");
 }
 
+/* Puts the head of a profile of a part of a run. */
+static void put_part_head(const struct profile *profile, const struct estimate *live,
+			  struct sink *sink, const char *comm)
+{
+	double allocated = 0;
+	char bytes[20];
+
+	for (size_t i = 0; i < profile->n_sites; i++)
+		allocated += profile->sites[i].alloc_bytes;
+	sink__puts(sink, "memtrace: ");
+	if (*comm)
+		sink__printf(sink, "%s, ", comm);
+	sink__printf(sink, "change within %.1f s of a run, ", profile->duration_s);
+	put_foreign_sampling(profile, sink);
+	if (profile->no_allocated)
+		sink__puts(sink, "\nallocated in this time: not known");
+	else
+		sink__printf(sink, "\nallocated in this time: %s", format_bytes(allocated, bytes));
+	if (profile->part == PART_CHANGE)
+		sink__printf(sink, "; gained: %s\n", format_bytes(live->bytes, bytes));
+	else
+		sink__printf(sink, "; live at its end: %s\n", format_bytes(live->bytes, bytes));
+}
+
 /* Puts the head of a profile from another program's file, or of one that was drawn. */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
@@ -507,7 +531,9 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 	if (!comm)
 		return -ENOMEM;
 	put_broken(profile, sink);
-	if (profile__is_regions(profile))
+	if (profile->part)
+		put_part_head(profile, &live, sink, comm);
+	else if (profile__is_regions(profile))
 		put_regions_head(profile, &live, sink, comm);
 	else if (profile__is_faults(profile))
 		put_faults_head(profile, &live, sink, comm);

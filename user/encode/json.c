@@ -176,6 +176,8 @@ static void put_mode(struct json *json, const struct profile *profile)
 	json__put_text(json, "mode", profile->mode ? profile_mode__name(profile->mode) : NULL);
 	if (profile->drawn)
 		json__put_text(json, "drawn", profile_drawn__name(profile->drawn));
+	if (profile->part)
+		json__put_text(json, "interval", profile_part__name(profile->part));
 }
 
 static void json__put_interval(struct json *json, const struct profile *profile)

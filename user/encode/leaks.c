@@ -527,6 +527,8 @@ const char *leaks__refusal(const struct profile *profile)
 {
 	if (profile__lost_count(profile, "not_traced"))
 		return "its process was not traced";
+	if (profile->part)
+		return DIFF_OF_PART;
 	if (profile->growth.stacks_known)
 		return NULL;
 	if (profile__is_windowed(profile))

@@ -509,6 +509,24 @@ static void put_findings(struct pprof *p)
 	}
 }
 
+/* Puts what is known of the whole run. A file of an interval has none of this: its amounts are not
+ * of the whole run, and readers would find contradictions. */
+static void put_run(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+
+	if (profile->refused)
+		put_comment(p, COMMENT_REFUSED ": %s", profile->refused);
+	put_facts(p);
+	if (profile->survival_age_s[0] > 0)
+		put_survival_ages(p);
+	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
+		if (profile->regions.kind_bytes[i] > 0)
+			put_comment(p, COMMENT_KIND "%s: %.15g",
+				    region_memory__name((enum region_memory)i),
+				    profile->regions.kind_bytes[i]);
+}
+
 static void put_comments(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -523,22 +541,18 @@ static void put_comments(struct pprof *p)
 		put_comment(p, COMMENT_COMM ": %s", profile->comm);
 	if (profile->exe && *profile->exe)
 		put_comment(p, COMMENT_EXE ": %s", profile->exe);
-	if (profile->refused)
-		put_comment(p, COMMENT_REFUSED ": %s", profile->refused);
-	put_facts(p);
-	if (profile->survival_age_s[0] > 0)
-		put_survival_ages(p);
-	for (int i = 0; i < REGION_MEMORY_KINDS; i++)
-		if (profile->regions.kind_bytes[i] > 0)
-			put_comment(p, COMMENT_KIND "%s: %.15g",
-				    region_memory__name((enum region_memory)i),
-				    profile->regions.kind_bytes[i]);
+	if (p->interval)
+		put_comment(p, COMMENT_PART ": %s",
+			    profile_part__name(p->interval->live ? PART_CHANGE : PART_LIVE));
+	else
+		put_run(p);
 	for (size_t i = 0; (lost = profile__loss(profile, i)); i++)
 		if (lost->count)
 			put_comment(p, "%s%s: %" PRIu64,
 				    i < profile->lost.n ? COMMENT_LOST : COMMENT_RUN_LOST,
 				    lost->name, lost->count);
-	put_findings(p);
+	if (!p->interval)
+		put_findings(p);
 	if (p->threads_left_out)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);
 }

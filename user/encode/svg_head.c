@@ -75,6 +75,8 @@ static const char *what_it_is(const struct profile *profile)
 	}
 	if (profile->drawn)
 		return drawn_what(profile);
+	if (profile->part == PART_CHANGE)
+		return "what was gained in a part of a run";
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))

@@ -175,7 +175,7 @@ struct contradictions profile__contradictions(const struct profile *profile)
 	struct estimate live = profile__live(profile);
 	struct contradictions all = {};
 
-	if (!profile->mode)
+	if (!profile->mode || profile->part)
 		return all;
 	check_counters(profile, &live, &all);
 	if (heap) {

@@ -360,6 +360,8 @@ static int check(struct diff *d, struct error *err)
 				"same thing",
 				profile_what__name(first->what), i + 1,
 				profile_what__name(p->what));
+		if (p->part)
+			return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, i + 1);
 		if (first->drawn != p->drawn)
 			return error__set(err, -EINVAL,
 					  "profile 1 is of %s, profile %zu of %s: they do not "

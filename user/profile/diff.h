@@ -115,6 +115,11 @@ enum diff_warning {
 		DIFF_WARNINGS_MAX
 };
 
+/* why a profile with a `part` cannot be compared */
+#define DIFF_OF_PART                                                                               \
+	"is only of an interval: it has the changes within a part of a run, not its memory (the "  \
+	"agent's profiles of a whole run can be compared)"
+
 /* The warning as a sentence; static. */
 const char *diff_warning__text(enum diff_warning warning);
 

@@ -305,9 +305,10 @@ extern const struct pprof_value_name {
 #define LABEL_OLDER "older_%gs_ppm" /* share of live memory that is older than this age */
 
 /* Comments besides pprof_facts[]. */
-#define COMMENT_WHAT	 "what"	 /* heap, regions or faults (in older files growth) */
-#define COMMENT_MODE	 "mode"	 /* continuous or windowed */
-#define COMMENT_DRAWN	 "drawn" /* paths, origins or census */
+#define COMMENT_WHAT	 "what"	    /* heap, regions or faults (in older files growth) */
+#define COMMENT_MODE	 "mode"	    /* continuous or windowed */
+#define COMMENT_DRAWN	 "drawn"    /* paths, origins or census */
+#define COMMENT_PART	 "interval" /* live or change: the file is of a part of a run */
 #define COMMENT_COMM	 "comm"
 #define COMMENT_EXE	 "exe"
 #define COMMENT_REFUSED	 "refused"	       /* functions that could not be probed, in words */

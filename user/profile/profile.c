@@ -368,6 +368,17 @@ const char *profile_drawn__name(enum profile_drawn drawn)
 	return names[drawn];
 }
 
+const char *profile_part__name(enum profile_part part)
+{
+	static const char *const names[PROFILE_PARTS] = {
+		[PART_ALL] = "",
+		[PART_LIVE] = "live",
+		[PART_CHANGE] = "change",
+	};
+
+	return names[part];
+}
+
 bool profile__is_regions(const struct profile *profile)
 {
 	return profile->what == PROFILE_REGIONS;

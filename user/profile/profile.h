@@ -79,6 +79,15 @@ enum profile_drawn {
 	DRAWN_KINDS
 };
 
+/* The agent pushes profiles of a part of a run, and answers with them (encode_pprof_interval()).
+ * They have amounts, and few facts about the run. duration_s is the length of the part. */
+enum profile_part {
+	PART_ALL,    /* of the whole run */
+	PART_LIVE,   /* allocated: in this part; live: at its end */
+	PART_CHANGE, /* allocated: in this part; live: what was gained in it */
+	PROFILE_PARTS
+};
+
 /* One address of a stack. In a profile, no two locations have the same addr. */
 struct profile_location {
 	uint64_t addr;	 /* as captured. For the allocator (the leaf): its entry + 1. For a caller:
@@ -285,6 +294,8 @@ enum profile_mode {
 const char *profile_mode__name(enum profile_mode mode);
 /* "paths", "origins", "census"; "": DRAWN_NOTHING */
 const char *profile_drawn__name(enum profile_drawn drawn);
+/* "live", "change"; "": PART_ALL */
+const char *profile_part__name(enum profile_part part);
 
 struct profile {
 	struct profile_run *run; /* facts that all profiles of the run share; never NULL */
@@ -304,6 +315,7 @@ struct profile {
 	bool leaf_holds; /* the allocator's frames are left out: stacks begin with the allocator's
 			  * caller */
 	enum profile_drawn drawn;
+	enum profile_part part;
 	bool no_objects; /* only bytes are known, all object counts are 0 */
 	/* the allocated total is not known: `alloc_...` is set to what is live, and `freed_...` to
 	 * 0 */

@@ -397,6 +397,8 @@ static int check(struct replicas *r, struct error *err)
 				"same thing",
 				profile_what__name(first->what), i + 1,
 				profile_what__name(p->what));
+		if (p->part)
+			return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, i + 1);
 		for (size_t k = 0; k < i; k++)
 			if (profile__same_run(r->profiles[k], p))
 				return error__set(

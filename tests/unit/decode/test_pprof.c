@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
+#include "profile/contradictions.h"
 #include "profile/diff.h"
 #include "profile/drawing.h"
 #include "profile/origins.h"
@@ -951,6 +952,77 @@ static void what_was_drawn_is_told(void **state)
 	profile__free(before);
 }
 
+static struct profile *interval_of(const struct profile *profile,
+				   const struct encode_interval *interval)
+{
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct profile *part;
+
+	assert_int_equal(encode_pprof_interval(profile, interval, &sink), 0);
+	part = decoded_bytes(text.bytes, text.len);
+	free(text.bytes);
+	return part;
+}
+
+/* A file of the agent with the changes of two seconds says so, and claims nothing of the run. */
+static void a_part_of_a_run_is_told(void **state)
+{
+	static const double allocated[][2] = {{10, 3000}, {0, 0}}, gained[][2] = {{1, 300}, {0, 0}};
+	struct encode_interval interval = {.from_ns = 5000000000,
+					   .until_ns = 7000000000,
+					   .allocated = allocated,
+					   .live = gained,
+					   .most_sites = SIZE_MAX};
+	struct profile *profile = rich(), *part;
+	struct contradictions doubts;
+	char *text;
+
+	(void)state;
+	/* these are facts of the run, with which the small amounts of the part would not agree */
+	profile->mode = MODE_CONTINUOUS;
+	profile->alloc_calls = 1000000;
+	profile->samples = 1000;
+	profile->interval_bytes = 1;
+	part = interval_of(profile, &interval);
+	assert_int_equal(part->part, PART_CHANGE);
+	assert_int_equal(part->mode, MODE_CONTINUOUS);
+	assert_string_equal(part->comm, profile->comm);
+	assert_string_equal(part->exe, profile->exe);
+	assert_int_equal(profile__lost_count(part, "live_full"), 17);
+	assert_int_equal(part->alloc_calls, 0);
+	assert_int_equal(part->killed_by_signal, 0);
+	assert_false(part->overhead_pct.known || part->growth.bytes_per_s.known ||
+		     part->peak.known);
+	doubts = profile__contradictions(part);
+	assert_int_equal(doubts.n, 0);
+	text = table_of(part, (struct table_options){.width = 200});
+	assert_has(text, "memtrace: leaky, change within 2.0 s of a run, every allocation "
+			 "recorded\nallocated in this time: 2.9 KiB; gained: 300 B\n");
+	assert_null(strstr(text, "live heap"));
+	free(text);
+	text = diff_of(part, part, encode_diff_lines);
+	assert_has(text, "profile 1 is only of an interval");
+	free(text);
+	assert_has(leaks__refusal(part), "is only of an interval");
+	profile__free(part);
+	/* the sampling interval does not give the error of a difference */
+	profile->interval_bytes = 65536;
+	part = interval_of(profile, &interval);
+	assert_int_equal(part->interval_bytes, 0);
+	profile__free(part);
+	/* as it is pushed: live memory, and what was allocated since the last push */
+	interval.live = NULL;
+	part = interval_of(profile, &interval);
+	assert_int_equal(part->part, PART_LIVE);
+	assert_int_equal(part->interval_bytes, 65536);
+	text = table_of(part, (struct table_options){.width = 200});
+	assert_has(text, "allocated in this time: 2.9 KiB; live at its end: ");
+	free(text);
+	profile__free(part);
+	profile__free(profile);
+}
+
 static void what_is_wrong_is_told(void **state)
 {
 	static const struct {
@@ -1099,6 +1171,7 @@ int main(void)
 		cmocka_unit_test(huge_numbers_saturate),
 		cmocka_unit_test(what_was_unknown_stays_unknown),
 		cmocka_unit_test(what_was_drawn_is_told),
+		cmocka_unit_test(a_part_of_a_run_is_told),
 		cmocka_unit_test(what_is_wrong_is_told),
 		cmocka_unit_test(odd_addresses_do_no_harm),
 		cmocka_unit_test(damage_does_no_harm),
