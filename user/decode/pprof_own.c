@@ -449,7 +449,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 
 static int read_probe(const struct pprof_file *file, const struct field *field)
 {
-	static const char *const kinds[] = {"session", "multi", "perf"};
+	static const char *const kinds[] = {"session", "multi", "perf", "tracepoint"};
 	struct draft *draft = file->draft;
 	struct profile_probe probe = {.kind = ""};
 	uint64_t function = 0, object = 0, instruction = 0, kind = 0, emulated = 0;

@@ -204,7 +204,7 @@ struct profile_probe {
 	uint64_t offset;   /* file offset of the probed instruction */
 	char *instruction; /* "push %r12" */
 	bool emulated;	   /* the kernel emulates the instruction; else it single-steps it */
-	const char *kind;  /* "session", "multi" or "perf"; static */
+	const char *kind;  /* "session", "multi", "perf" or "tracepoint"; static */
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 

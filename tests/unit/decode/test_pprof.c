@@ -195,6 +195,13 @@ static struct profile *rich(void)
 		.kind = "multi",
 		.cost_ns = 99.5,
 	};
+	const struct profile_probe syscall = {
+		.function = (char *)"mmap",
+		.object = (char *)"",
+		.instruction = (char *)"syscall",
+		.emulated = true,
+		.kind = "tracepoint",
+	};
 	struct profile *p = new_profile(65536);
 	struct profile_frame *frames;
 	size_t sites[2], main, worker, idle;
@@ -203,6 +210,7 @@ static struct profile *rich(void)
 	p->why = rich_why();
 	p->not_traced = "it has no allocator";
 	assert_int_equal(profile__add_probe(p, &probe), 0);
+	assert_int_equal(profile__add_probe(p, &syscall), 0);
 	p->what = PROFILE_HEAP;
 	p->exe = strdup("/usr/bin/leaky");
 	p->refused = strdup("free of libx.so cannot be probed");
