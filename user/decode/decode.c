@@ -352,6 +352,18 @@ static int name_unnamed(struct draft *draft, struct profile_location *location)
 	return draft__name_by_offset(draft, location, NULL, addr);
 }
 
+/* Does the file have no figures of allocated memory? In memtrace's own file of a run that sampled
+ * nothing, they are there, and 0. (Filters may leave out all memory, and the allocated figures.) */
+static bool lacks_allocated(const struct draft *draft)
+{
+	const struct profile *profile = draft->profile;
+	bool own_run = profile->own_version && profile->mode && !profile__is_filtered(profile);
+
+	if (draft->sums.alloc_objects + draft->sums.alloc_bytes > 0)
+		return false;
+	return !own_run || draft->sums.objects + draft->sums.bytes > 0;
+}
+
 int draft__finish(struct draft *draft)
 {
 	struct profile *profile = draft->profile;
@@ -363,7 +375,7 @@ int draft__finish(struct draft *draft)
 			rc = name_unnamed(draft, &profile->locations[i]);
 	if (rc)
 		return rc;
-	profile->no_allocated = !(draft->sums.alloc_objects + draft->sums.alloc_bytes > 0);
+	profile->no_allocated = lacks_allocated(draft);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 

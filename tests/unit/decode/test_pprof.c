@@ -860,6 +860,33 @@ static void huge_numbers_saturate(void **state)
 	profile__free(profile);
 }
 
+/* A run that sampled nothing has allocated figures: they are 0. Figures that a filter by thread has
+ * taken away are not known. */
+static void nothing_is_not_unknown(void **state)
+{
+	struct profile *profile = new_profile(524288), *again;
+
+	(void)state;
+	end_profile(profile);
+	again = round_trip(profile);
+	assert_int_equal(again->n_sites, 0);
+	assert_false(again->no_allocated);
+	profile__free(again);
+	assert_int_equal(profile__add_lost(profile, "filtered_bytes", 5), 0);
+	again = round_trip(profile);
+	assert_true(again->no_allocated);
+	profile__free(again);
+	profile__free(profile);
+	profile = new_profile(524288);
+	STACK(profile, 1, 100, 1, "malloc", "f");
+	profile->no_allocated = true;
+	end_profile(profile);
+	again = round_trip(profile);
+	assert_true(again->no_allocated);
+	profile__free(again);
+	profile__free(profile);
+}
+
 /* After collapsed -> pprof -> collapsed, unknown figures are still unknown. */
 static void what_was_unknown_stays_unknown(void **state)
 {
@@ -1177,6 +1204,7 @@ int main(void)
 		cmocka_unit_test(totals_are_kept),
 		cmocka_unit_test(the_weight_of_large_blocks_is_kept),
 		cmocka_unit_test(huge_numbers_saturate),
+		cmocka_unit_test(nothing_is_not_unknown),
 		cmocka_unit_test(what_was_unknown_stays_unknown),
 		cmocka_unit_test(what_was_drawn_is_told),
 		cmocka_unit_test(a_part_of_a_run_is_told),
