@@ -208,6 +208,9 @@ struct finding {
 	bool limited; /* is_limited() */
 	/* windows show that the process's blocks become more, but perhaps not of which stack */
 	bool somebody;
+	/* Filters have left out stacks. What the process gains beside these stacks may be in the
+	 * others. */
+	bool filtered;
 };
 
 static void finding__clear(struct finding *finding)
@@ -353,6 +356,8 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 	else if (sure)
 		sink__printf(sink, ": %zu stack%s surely grow%s\n", sure, sure == 1 ? "" : "s",
 			     sure == 1 ? "s" : "");
+	else if (finding->filtered)
+		sink__puts(sink, ": no stack of this selection surely grows\n");
 	else if (finding->process.known && finding->process.value >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
 			     finding->n ? "its growth may be in these stacks"
@@ -379,7 +384,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		replaced |= s->replaces;
 		err = put_suspect(s, ++shown, finding, options, sink);
 	}
-	if (!sure && finding->somebody && shown > 1 && !replaced)
+	if (!sure && finding->somebody && !finding->filtered && shown > 1 && !replaced)
 		sink__printf(sink,
 			     "More blocks come than go in the process as a whole, and its memory "
 			     "grows: windows do not tell which of these stacks grow. A longer run, "
@@ -554,7 +559,8 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				    .limited = is_limited(profile),
 				    .somebody = profile__is_windowed(profile) &&
 						optional__is_above(profile->growth.blocks_low, 0) &&
-						optional__is_above(profile->growth.bytes_per_s, 0)};
+						optional__is_above(profile->growth.bytes_per_s, 0),
+				    .filtered = profile__is_filtered(profile)};
 	if (leaks__refusal(profile))
 		return -EINVAL;
 	err = group_sites(profile, &groups, &n_groups, GROUPS_BY_GROWTH);
@@ -595,13 +601,28 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	return 0;
 }
 
+/* Says how fast the process grows, and how much of this its stacks explain. (The stacks of the run:
+ * what those that a filter has left explain is not known.) */
+static void put_process(const struct profile *profile, struct sink *sink)
+{
+	char a[16], b[16];
+
+	if (!optional__is_above(profile->growth.bytes_per_s, 0) || profile__is_regions(profile))
+		return;
+	sink__printf(sink, "Its anonymous memory grows by %s/s",
+		     format_bytes(profile->growth.bytes_per_s.value, a));
+	if (!profile__is_filtered(profile))
+		sink__printf(sink, ", of which the stacks explain %s/s",
+			     format_bytes(profile->growth.attributed.bytes_per_s, b));
+	sink__puts(sink, ".\n");
+}
+
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink)
 {
 	_cleanup_(finding__clear) struct finding finding = {};
 	_cleanup_free_ char *comm = text_printable(profile->comm);
 	int err = comm ? find_in_profile(profile, &finding) : -ENOMEM;
-	char a[16], b[16];
 
 	if (err)
 		return err;
@@ -609,12 +630,9 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 		     profile->duration_s, profile->mode ? " " : "",
 		     profile_mode__name(profile->mode));
 	put_verdict(&finding, sink);
-	if (optional__is_above(profile->growth.bytes_per_s, 0) && !profile__is_regions(profile))
-		sink__printf(
-			sink,
-			"Its anonymous memory grows by %s/s, of which the stacks explain %s/s.\n",
-			format_bytes(profile->growth.bytes_per_s.value, a),
-			format_bytes(profile->growth.attributed.bytes_per_s, b));
+	if (finding.filtered)
+		sink__printf(sink, "note: %s\n", diff_warning__text(DIFF_WARN_FILTERED));
+	put_process(profile, sink);
 	err = put_contradictions(profile, "", sink);
 	if (!err)
 		err = put_suspects(&finding, options, sink);
@@ -681,7 +699,8 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 				    .process = last->growth.stacks_known ? last->growth.bytes_per_s
 									 : (struct optional){},
 				    .least = diff__least_growth(diff),
-				    .limited = is_limited(last)};
+				    .limited = is_limited(last),
+				    .filtered = diff->warnings & 1u << DIFF_WARN_FILTERED};
 	if (diff_leaks__refusal(diff))
 		return -EINVAL;
 	finding->suspects = calloc(diff->n_stacks + 1, sizeof(*finding->suspects));

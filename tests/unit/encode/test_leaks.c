@@ -52,6 +52,37 @@ static struct profile *run_of_a_minute(void)
 	return profile;
 }
 
+/* What a filter has left out may be what grows. */
+static void a_selection_does_not_speak_for_the_process(void **state)
+{
+	static const char expected[] =
+		"memtrace: pid 4711 (leaky), 60.0 s continuous: no stack of this selection surely "
+		"grows\n"
+		"note: filters have left something out: what is missing looks like memory that "
+		"shrank or never grew\n"
+		"Its anonymous memory grows by 400.0 KiB/s.\n"
+		"1. perhaps < main\n";
+	struct profile *profile = run_of_a_minute();
+	char *text;
+
+	(void)state;
+	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 0, 0);
+	profile->growth.bytes_per_s = optional__of(400 * 1024);
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text,
+		   ": no stack surely grows, but the process does; its growth may be in these");
+	assert_has(text, "grows by 400.0 KiB/s, of which the stacks explain 10.0 KiB/s.\n");
+	free(text);
+	assert_int_equal(profile__add_lost(profile, LOST_FILTERED, 3), 0);
+	text = leaks(profile);
+	if (strncmp(text, expected, strlen(expected)))
+		fail_msg("%s\nis not how this begins:\n%s", expected, text);
+	free(text);
+	assert_reports_failures(encode, profile);
+	profile__free(profile);
+}
+
 static void stacks_are_ranked_by_evidence(void **state)
 {
 	static const char expected[] =
@@ -588,6 +619,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_ranked_by_evidence),
+		cmocka_unit_test(a_selection_does_not_speak_for_the_process),
 		cmocka_unit_test(who_holds_the_blocks_is_told),
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
 		cmocka_unit_test(what_is_nearly_sure_comes_before_what_may_be_anything),
