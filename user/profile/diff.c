@@ -17,6 +17,10 @@
  * to this many bytes. */
 #define ROUNDING_BYTES 64
 
+/* If the totals' change and that of live bytes differ by more than this share of what was
+ * allocated, the totals do not explain the change of live bytes. */
+#define OTHER_TOTALS 0.01
+
 /* What is known of one stack in one profile. */
 struct held {
 	struct estimate live;
@@ -150,11 +154,16 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 	double born = to->alloc_bytes - from->alloc_bytes;
 	double died = to->freed_bytes - from->freed_bytes;
 	double rounding = fmin((double)interval / 2, ROUNDING_BYTES), by;
+	double gained = to->live.bytes - from->live.bytes;
 	struct estimate a, b;
 
 	/* totals below the live bytes mean that the profile has no totals */
 	if (to->alloc_bytes + rounding < to->live.bytes ||
 	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
+		return;
+	/* What came less what went is the change, unless memory went without being freed, as at an
+	 * exec. Then the totals do not bound the blocks of one snapshot only. */
+	if (fabs(born - died - gained) > OTHER_TOTALS * to->alloc_bytes + rounding)
 		return;
 	a = of_totals(to->freed_objects - from->freed_objects, died > rounding ? died : 0,
 		      interval);

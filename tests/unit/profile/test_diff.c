@@ -687,6 +687,41 @@ static void what_does_not_grow_is_not_said_to(void **state)
 	}
 }
 
+/* Between the snapshots, the process executes its program again. The 100 blocks of the old one are
+ * gone without being freed, and the new one has 110. The totals alone would say that 110 blocks
+ * came and none went. */
+static void totals_do_not_hold_across_an_exec(void **state)
+{
+	struct profile *a = new_profile(R), *b = new_profile(R);
+	double w = 16.0 / -expm1(-16.0 / R);
+	const struct diff_stack *stack;
+	struct diff *diff;
+	size_t site;
+
+	(void)state;
+	snapshot_of(a, 30);
+	snapshot_of(b, 60);
+	site = add_stack(a, "again", 0, 16, 100);
+	a->sites[site].alloc_bytes = 100 * w;
+	a->sites[site].alloc_objects = 100 * w / 16;
+	site = add_stack(b, "again", 0, 16, 110);
+	b->sites[site].alloc_bytes = 210 * w;
+	b->sites[site].alloc_objects = 210 * w / 16;
+	end_profile(a);
+	end_profile(b);
+	a->sites[0].freed_bytes = b->sites[0].freed_bytes = 0;
+	a->sites[0].freed_objects = b->sites[0].freed_objects = 0;
+	diff = DIFF(a, b);
+	assert_true(diff->one_run);
+	stack = find(diff, "again");
+	/* 100 and 110 samples: z = 10 / sqrt(210) */
+	assert_close(stack->change.p_grows, chance__of_normal(10 / sqrt(210)), 0.05);
+	assert_false(stack->grows);
+	diff__free(diff);
+	profile__free(a);
+	profile__free(b);
+}
+
 /* Adds to two snapshots of one run the samples of a stack that are live at each time. Blocks of one
  * size live for life_s on average, and are born at such a rate that `bytes` of them are live. */
 static void live_through(struct profile *const *p, const char *name, uint64_t size, double bytes,
@@ -812,6 +847,7 @@ int main(void)
 		cmocka_unit_test(sampled_differences_have_errors),
 		cmocka_unit_test(intervals_may_differ),
 		cmocka_unit_test(snapshots_of_a_run_share_their_samples),
+		cmocka_unit_test(totals_do_not_hold_across_an_exec),
 		cmocka_unit_test(stacks_match_by_names),
 		cmocka_unit_test(places_match_by_build_id),
 		cmocka_unit_test(what_cannot_be_compared_says_why),
