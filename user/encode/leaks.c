@@ -722,9 +722,7 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 				      .sure = stack->grows,
 				      .rises = stack->rises,
 				      .steps = diff->n_profiles - 1,
-				      .now = {.low = NAN}};
-		if (stack->last && last->growth.stacks_known)
-			s->now = stack->last->growth;
+				      .now = stack->now};
 		if (stack->last)
 			s->why = stack->last->why;
 		if (stack->last)

@@ -514,6 +514,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	}
 	if (!any)
 		return;
+	stack->now = to.growth.n ? to.growth.total : (struct growth){NAN, NAN, NAN};
 	d->n_stacks++;
 	stack->change.from = stack->values[0];
 	stack->change.to = stack->values[d->n_profiles - 1];
@@ -545,6 +546,7 @@ static void add_total(struct diff *d, const struct sides *sum)
 	struct claim growing = {}, shrinking = {};
 	double quantum = 0;
 
+	total->now = (struct growth){NAN, NAN, NAN};
 	total->values = d->values + d->n_stacks * d->n_profiles;
 	for (size_t i = 0; i < d->n_stacks; i++)
 		for (size_t p = 0; p < d->n_profiles; p++)

@@ -144,6 +144,9 @@ struct diff_stack {
 	/* the stack's site in the last profile; of several, the one with most live bytes; NULL:
 	 * none */
 	const struct profile_site *last;
+	/* how fast all of its sites grow by the last profile alone, bytes per second; NaN: not
+	 * known */
+	struct growth now;
 	double *values; /* by profile; all stacks share one array */
 	struct change change;
 	bool grows, shrinks;   /* significantly. A stack is tested together with all others, the

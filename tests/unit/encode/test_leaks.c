@@ -546,6 +546,54 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
+/* One row has two stacks of the same functions. The one that holds most has long stopped to grow,
+ * and all growth is of the other. Only if the other has stopped, too, may the growth have ended:
+ * then the distances of 1 KiB/s from 0 are two of equal chance, and sqrt(2) together. */
+static void growth_ends_in_all_stacks_of_a_row(void **state)
+{
+	static const char over[] =
+		"   But the growth may have ended: by the last profile alone, "
+		"at the end of the run, it was 0 B/s (95 %: -1.4 to +1.4 KiB).\n";
+	struct table_options options = {};
+	struct profile *p[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p[i] = run_of_a_minute();
+		p[i]->interval_bytes = 1;
+		p[i]->start_unix_ns = 1700000000000000000;
+		p[i]->duration_s = 20 + 20 * i;
+		STACK(p[i], 1, 1024, 3000, "malloc", "forget", "main");
+		STACK(p[i], 1, 1024, 10 + 1990 * i, "malloc", "forget", "main");
+		end_profile(p[i]);
+	}
+	assert_int_equal(p[1]->n_sites, 2);
+	p[1]->growth.stacks_known = true;
+	for (int ended = 0; ended < 2; ended++) {
+		struct text text = {};
+		struct sink sink = {.write = text_write, .ctx = &text};
+		struct diff *diff = NULL;
+
+		for (size_t i = 0; i < 2; i++)
+			p[1]->sites[i].growth =
+				p[1]->sites[i].live.objects < 2500 && !ended
+					? (struct growth){100 << 10, 90 << 10, 110 << 10}
+					: (struct growth){0, -1024, 1024};
+		assert_int_equal(
+			diff__new((const struct profile *const *)p, 2, DIFF_LIVE, &diff, NULL), 0);
+		assert_int_equal(encode_diff_leaks(diff, &options, &sink), 0);
+		assert_has(text.bytes, ": 1 stack surely grows\n");
+		if (ended)
+			assert_has(text.bytes, over);
+		else
+			assert_null(strstr(text.bytes, "may have ended"));
+		free(text.bytes);
+		diff__free(diff);
+	}
+	for (int i = 0; i < 2; i++)
+		profile__free(p[i]);
+}
+
 /* The files do not say how they were sampled. So no growth is called sure, none is called chance,
  * and the output does not say which growth would have been found. */
 static void what_is_not_judged_is_no_all_clear(void **state)
@@ -628,6 +676,7 @@ int main(void)
 		cmocka_unit_test(snapshots_of_few_windows_tell_no_leaks),
 		cmocka_unit_test(what_windows_cannot_tell_is_said),
 		cmocka_unit_test(a_difference_tells_leaks),
+		cmocka_unit_test(growth_ends_in_all_stacks_of_a_row),
 		cmocka_unit_test(what_is_not_judged_is_no_all_clear),
 		cmocka_unit_test(what_is_said_to_be_found_is_found),
 	};
