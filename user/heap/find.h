@@ -11,6 +11,7 @@
 #include "heap/roots.h"
 
 struct image;
+struct jemalloc_classes;
 struct maps;
 
 struct heap_arena {
@@ -30,6 +31,7 @@ struct heap_found {
 	 * These ranges hold no roots. They are ascending and disjoint. */
 	struct root_range *records;
 	size_t n_records;
+	const struct jemalloc_classes *classes; /* static; NULL: there is no jemalloc */
 	int stopped; /* the result of image__stopped() after the search */
 };
 

@@ -46,10 +46,14 @@ struct layout {
 
 static const struct layout layouts[] = {
 	{0x0000ffffffffff80ULL, 7, 17, 20, 28, 30, 30, 18}, /* 5.3 */
-	{0x0000ffffffffffc0ULL, 3, 16, 18, 26, 30, 30, 18}, /* 5.2 */
+	{0x0000ffffffffffc0ULL, 3, 16, 18, 26, 30, 30, 18}, /* 5.1, 5.2 */
 	{0x0000ffffffffff80ULL, 7, 17, 20, 28, 42, 27, 15}, /* 5.3, three levels */
 };
 #define N_LAYOUTS (sizeof(layouts) / sizeof(*layouts))
+
+/* Each layout may have each of these classes. */
+static const struct jemalloc_classes all_classes[] = {{16, 232, 36}, {8, 235, 39}};
+#define N_CLASSES (sizeof(all_classes) / sizeof(*all_classes))
 
 /* With three levels: the second word of a leaf's entry. */
 #define META_SIZE(word) ((word) >> 5 & 0xff)
@@ -69,6 +73,7 @@ struct jemalloc {
 	struct heap_found *found;
 	struct heap_quality *quality;
 	const struct layout *layout;
+	const struct jemalloc_classes *classes;
 	uint64_t root;
 	size_t tries;
 	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
@@ -86,17 +91,18 @@ struct jemalloc {
 				     * found->arenas */
 };
 
-/* The size classes of sc.h: 8; then 16 to 64 in steps of 16; then four classes for each
- * doubling. */
-uint64_t jemalloc__size_of(uint64_t number)
+/* The size classes of sc.h: powers of two from 8 on, below the quantum; then the first four
+ * multiples of the quantum; then four classes for each doubling. */
+uint64_t jemalloc__size_of(const struct jemalloc_classes *classes, uint64_t number)
 {
-	uint64_t i = number - 1;
+	const uint64_t quantum = classes->quantum, tiny = quantum == 16;
+	uint64_t i = number - tiny;
 
-	if (!number)
+	if (number < tiny)
 		return 8;
 	if (i < 4)
-		return 16 * (i + 1);
-	return (64ULL << (i - 4) / 4) + ((i - 4) % 4 + 1) * (16ULL << (i - 4) / 4);
+		return quantum * (i + 1);
+	return (4 * quantum << (i - 4) / 4) + ((i - 4) % 4 + 1) * (quantum << (i - 4) / 4);
 }
 
 static uint64_t state_of(const struct jemalloc *j, uint64_t bits)
@@ -104,11 +110,16 @@ static uint64_t state_of(const struct jemalloc *j, uint64_t bits)
 	return bits >> j->layout->state & j->layout->state_mask;
 }
 
-/* Reads the extent to which an entry of a leaf leads. False: the entry and the extent do not
- * agree. */
-static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
+static uint64_t size_number(const struct jemalloc *j, uint64_t bits)
 {
-	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size, szind;
+	return bits >> j->layout->szind & 0xff;
+}
+
+/* Reads the record of the extent to which an entry of a leaf leads. Sets all but ret->block_size.
+ * False: the entry and the extent do not agree. */
+static bool read_record(struct jemalloc *j, uint64_t entry, struct extent *ret)
+{
+	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size;
 
 	if (!at || image__peek(j->image, at, words, sizeof(ret->words)))
 		return false;
@@ -120,12 +131,22 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	ret->addr = words[RECORD_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
-	szind = bits >> j->layout->szind & 0xff;
+	return true;
+}
+
+/* Sets ret->block_size of an extent whose record was read. False: with these classes, the entry and
+ * the extent do not agree. */
+static bool take_size(const struct jemalloc *j, const struct jemalloc_classes *classes,
+		      uint64_t entry, struct extent *ret)
+{
+	uint64_t bits = ret->words[RECORD_BITS], number = size_number(j, bits);
+	uint64_t size = ret->end - ret->start;
+
 	if (state_of(j, bits) != STATE_ACTIVE)
-		return szind == RECORD_NO_SIZE;
-	if (szind >= RECORD_NO_SIZE || szind != LEAF_SIZE(entry))
+		return number == classes->n;
+	if (number >= classes->n || number != LEAF_SIZE(entry))
 		return false;
-	ret->block_size = jemalloc__size_of(szind);
+	ret->block_size = jemalloc__size_of(classes, number);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
 	/* jemalloc 5.3.1 rounds the size of a large block up to pages only, but notes the next
@@ -134,6 +155,53 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
 	return true;
+}
+
+/* Reads an extent. False: the entry of a leaf and the extent do not agree. */
+static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
+{
+	return read_record(j, entry, ret) && take_size(j, j->classes, entry, ret);
+}
+
+/* Is a slot of a slab free? */
+static bool is_free(const struct extent *extent, size_t slot)
+{
+	return extent->words[RECORD_BITMAP + slot / 64] >> slot % 64 & 1;
+}
+
+static uint64_t own_free(const struct jemalloc *j, const struct extent *extent)
+{
+	return extent->words[RECORD_BITS] >> j->layout->n_free & 0x3ff;
+}
+
+/* Returns the smallest number of pages that blocks of a size fill, in bytes. */
+static uint64_t slab_bytes(uint64_t block_size)
+{
+	uint64_t bytes = block_size;
+
+	while (bytes % HEAP_PAGE)
+		bytes *= 2;
+	return bytes;
+}
+
+/* Does the extent look as it must if its build has these classes? This tells the classes apart,
+ * because the same number stands for blocks of other sizes. The extent of a large block has at most
+ * one page more than the block. The option slab_sizes makes other slabs. They prove nothing. */
+static bool proves(const struct jemalloc *j, const struct jemalloc_classes *classes,
+		   const struct extent *extent)
+{
+	uint64_t bits = extent->words[RECORD_BITS], size = extent->end - extent->start, n_free = 0;
+	uint64_t number = size_number(j, bits), block = extent->block_size;
+
+	if (state_of(j, bits) != STATE_ACTIVE)
+		return true;
+	if (!RECORD_SLAB(bits))
+		return number >= classes->n_slab && size <= block + HEAP_PAGE;
+	if (number >= classes->n_slab || size != slab_bytes(block) || size / block > MAX_REGIONS)
+		return false;
+	for (size_t i = 0; i < size / block; i++)
+		n_free += is_free(extent, i);
+	return n_free == own_free(j, extent);
 }
 
 /* --- the tree --- */
@@ -237,16 +305,39 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* Returns how many sample pages of a GiB are in the tree, but at most `max`. from_root: the root's
- * entry for these pages. */
-static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
-		       uint64_t from_root, size_t max)
+/* Evidence by classes: for each sample page that is in the tree, one; and one more if the page's
+ * extent proves the classes. */
+struct evidence {
+	size_t of[N_CLASSES];
+};
+
+static size_t most_evidence(const struct evidence *evidence)
+{
+	size_t most = 0;
+
+	for (size_t k = 1; k < N_CLASSES; k++)
+		if (evidence->of[k] > evidence->of[most])
+			most = k;
+	return most;
+}
+
+static void add_evidence(const struct jemalloc *j, uint64_t entry, struct extent *extent,
+			 struct evidence *evidence)
+{
+	for (size_t k = 0; k < N_CLASSES; k++)
+		if (take_size(j, &all_classes[k], entry, extent))
+			evidence->of[k] += 1 + proves(j, &all_classes[k], extent);
+}
+
+/* Adds the evidence of the sample pages of a GiB. from_root: the root's entry for these pages.
+ * one: stops at the first page that is in the tree. */
+static void add_agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
+			 uint64_t from_root, bool one, struct evidence *evidence)
 {
 	const struct layout *layout = j->layout;
 	uint64_t leaf = 0, part = UINT64_MAX;
-	size_t n = 0;
 
-	for (size_t i = 0; i < samples->gibs[gib].n && n < max; i++) {
+	for (size_t i = 0; i < samples->gibs[gib].n; i++) {
 		uint64_t page = samples->gibs[gib].pages[i], bytes = entry_bytes(layout), entry[2];
 		struct extent extent;
 
@@ -254,13 +345,15 @@ static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t
 			part = page >> layout->leaf_shift;
 			leaf = leaf_for(j, from_root, page);
 		}
-		n += leaf &&
-		     !image__peek(j->image, leaf + bytes * index_of(layout, page, 12), entry,
-				  bytes) &&
-		     read_extent(j, join_entry(layout, entry), &extent) && page >= extent.start &&
-		     page < extent.end;
+		if (leaf &&
+		    !image__peek(j->image, leaf + bytes * index_of(layout, page, 12), entry,
+				 bytes) &&
+		    read_record(j, join_entry(layout, entry), &extent) && page >= extent.start &&
+		    page < extent.end)
+			add_evidence(j, join_entry(layout, entry), &extent, evidence);
+		if (one && evidence->of[most_evidence(evidence)])
+			return;
 	}
-	return n;
 }
 
 /* Looks for the root in the data of a file, [from, to). */
@@ -287,8 +380,11 @@ static void find_root(struct jemalloc *j, const struct samples *samples, uint64_
 
 				if (at + 8 * i < from + off || to - root < root_bytes(layout))
 					continue;
+				struct evidence evidence = {};
+
 				j->tries++;
-				if (!agreeing(j, samples, gib, words[i], 1))
+				add_agreeing(j, samples, gib, words[i], true, &evidence);
+				if (!evidence.of[most_evidence(&evidence)])
 					continue;
 				j->root = root;
 				return;
@@ -309,18 +405,18 @@ static uint64_t from_root(struct jemalloc *j, uint64_t addr)
 	return word;
 }
 
-/* The number of sample pages that are in the tree. */
-static size_t judge(struct jemalloc *j, const struct samples *samples)
+/* The evidence of all sample pages. */
+static struct evidence judge(struct jemalloc *j, const struct samples *samples)
 {
-	size_t n = 0;
+	struct evidence evidence = {};
 
 	for (size_t gib = 0; j->root && gib < samples->n; gib++) {
 		uint64_t word = from_root(j, samples->gibs[gib].pages[0]);
 
 		if (word)
-			n += agreeing(j, samples, gib, word, SAMPLES);
+			add_agreeing(j, samples, gib, word, false, &evidence);
 	}
-	return n;
+	return evidence;
 }
 
 /* Does the data at addr belong to jemalloc's own library? Its data are searched first. Memory of
@@ -331,8 +427,8 @@ static bool is_of_jemalloc(const struct jemalloc *j, uint64_t addr)
 	return strstr(image__find(j->image, addr)->entry->path, "jemalloc");
 }
 
-/* Finds the root and the layout. The layout with which the most sample pages are found is the right
- * one: another layout may fit some pages by chance. */
+/* Finds the root, the layout and the classes. The layout and the classes with the most evidence are
+ * the right ones: others may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;
@@ -340,6 +436,7 @@ static bool find_tree(struct jemalloc *j, const struct samples *samples)
 	size_t most = 0;
 
 	for (size_t k = 0; k < N_LAYOUTS; k++) {
+		struct evidence evidence;
 		size_t n;
 
 		j->layout = &layouts[k];
@@ -350,9 +447,11 @@ static bool find_tree(struct jemalloc *j, const struct samples *samples)
 				if (to - from >= root_bytes(j->layout) &&
 				    is_of_jemalloc(j, from) == !others)
 					find_root(j, samples, from, to);
-		n = judge(j, samples);
-		if (n > most) {
-			most = n;
+		evidence = judge(j, samples);
+		n = most_evidence(&evidence);
+		if (evidence.of[n] > most) {
+			most = evidence.of[n];
+			j->classes = &all_classes[n];
 			best = j->layout;
 			root = j->root;
 		}
@@ -383,14 +482,15 @@ static void take_slab(struct jemalloc *j, const struct extent *extent, struct sp
 	size_t n_free = 0;
 
 	for (size_t i = 0; i < span->n_slots; i++) {
-		bool is_free = extent->words[RECORD_BITMAP + i / 64] >> i % 64 & 1;
+		bool free = is_free(extent, i);
 
-		n_free += is_free;
-		if (!is_free)
+		n_free += free;
+		if (!free)
 			span->in_use[i / 64] |= 1ULL << i % 64;
-		heap_arena__count(arena, is_free ? PLACE_BIN : PLACE_IN_USE, span->block_size);
+		heap_arena__count(arena, free ? PLACE_BIN : PLACE_IN_USE, span->block_size);
 	}
-	if (n_free != (extent->words[RECORD_BITS] >> j->layout->n_free & 0x3ff))
+	j->quality->slabs++;
+	if (n_free != own_free(j, extent))
 		j->quality->broken_slabs++;
 }
 
@@ -548,7 +648,12 @@ int jemalloc__find(struct image *image, struct blocks *blocks, bool alone, struc
 	};
 	image__forget(image);
 	take_samples(image, samples);
-	err = find_tree(j, samples) ? add_all(j) : 0;
+	if (find_tree(j, samples)) {
+		found->classes = j->classes;
+		err = add_all(j);
+	} else {
+		err = 0;
+	}
 	if (!err)
 		err = add_full(j);
 	if (!err && j->n_records && !alone)

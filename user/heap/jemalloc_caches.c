@@ -18,15 +18,15 @@
  * each bin has the right number of slots. The slots are in a block in use. Slots that are not
  * filled hold stale pointers, so the pointers in this block must not be followed.
  *
- * In 5.2 (tcache_s, cache_bin_s) a bin is:
+ * In 5.1 and 5.2 (tcache_s, cache_bin_s) a bin is:
  *
  *	word 0	the low water, and in the upper 32 bits the number of blocks
  *	word 1	statistics
  *	word 2	the address of the end
  *
- * The bins of the 36 classes of slabs are an array at the beginning of the cache. The other bins
- * are an array 984 bytes after the beginning. Two words between the arrays hold the addresses of
- * both arrays. Only in a cache does this place hold the cache's own address. */
+ * The bins of the classes of slabs are an array at the beginning of the cache. The other bins are
+ * an array further on. Two words between the arrays hold the addresses of both arrays. Only in a
+ * cache does this place hold the cache's own address. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"
@@ -34,7 +34,6 @@
 #include "heap/jemalloc.h"
 
 #define BIN_WORDS    3
-#define MIN_BINS     36 /* the classes of slabs: each cache has bins for them */
 #define MAX_BINS     256
 #define BEFORE	     0x7a7a7a7a7a7a7a7aULL
 #define AFTER	     0xa7a7a7a7a7a7a7a7ULL
@@ -43,11 +42,12 @@
 #define SLOTS	     (0x10000 / 8) /* a bin has at most this many slots */
 #define TRIES	     4
 
-/* For 5.2: bytes from the cache's beginning to the two addresses, and to the second array. */
-#define OLD_ADDRESSES 920
-#define OLD_LARGE     984
-#define OLD_SMALL     36	/* bins in the first array */
-#define OLD_BLOCKS    (1 << 15) /* a bin has at most this many blocks */
+/* For 5.1 and 5.2. Between the two addresses and the second array are a word, four bytes, and a
+ * byte for each class of slabs. */
+#define OLD_GAP_5_2 56	      /* bytes from the end of the first array to the two addresses */
+#define OLD_GAP_5_1 32	      /* the same, for 5.1 */
+#define OLD_BEHIND  28	      /* bytes: the two addresses, the word and the four bytes */
+#define OLD_BLOCKS  (1 << 15) /* a bin has at most this many blocks */
 
 struct bin {
 	uint64_t first, head, end; /* addresses: of the first slot, of the head, and of the end of
@@ -58,7 +58,7 @@ struct bin {
 /* Where a cache is. */
 struct place {
 	uint64_t at;
-	bool old; /* 5.2 */
+	uint64_t large; /* 5.1, 5.2: bytes from `at` to the second array; 0: another version */
 };
 
 struct caches {
@@ -68,8 +68,8 @@ struct caches {
 	uint64_t searched;
 };
 
-/* Reads a bin of 5.2. Such a bin does not tell where its slots begin, so `first` is set to the
- * head. */
+/* Reads a bin of 5.1 or 5.2. Such a bin does not tell where its slots begin, so `first` is set to
+ * the head. */
 static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 {
 	uint64_t n = words[0] >> 32;
@@ -83,13 +83,14 @@ static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 static bool read_bin(struct caches *c, struct place cache, size_t i, struct bin *ret)
 {
 	uint64_t at = cache.at + i * BIN_WORDS * 8, words[BIN_WORDS];
+	const size_t n_slab = c->found->classes->n_slab;
 	uint16_t first, end;
 
-	if (cache.old && i >= OLD_SMALL)
-		at += OLD_LARGE - OLD_SMALL * BIN_WORDS * 8;
+	if (cache.large && i >= n_slab)
+		at += cache.large - n_slab * BIN_WORDS * 8;
 	if (image__read(c->image, at, words, sizeof(words)))
 		return false;
-	if (cache.old)
+	if (cache.large)
 		return read_old_bin(words, ret);
 	if (!words[0] || words[0] % 8)
 		return false;
@@ -109,17 +110,18 @@ static bool has_word(struct caches *c, uint64_t addr, uint64_t wanted)
 	return !image__read(c->image, addr, &word, sizeof(word)) && word == wanted;
 }
 
-/* Reads the bins from `at` on. Returns their number; 0: no cache is there. */
+/* Reads the bins from `at` on. Returns their number; 0: no cache is there. Each cache has bins for
+ * all classes of slabs. */
 static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
 {
 	struct block block;
 	bool counted = true;
 	size_t n = 0;
 
-	while (n < MAX_BINS && read_bin(c, (struct place){at, false}, n, &bins[n]) &&
+	while (n < MAX_BINS && read_bin(c, (struct place){at, 0}, n, &bins[n]) &&
 	       (!n || bins[n].first == bins[n - 1].end))
 		counted = bins[n++].counted && counted;
-	if (n < MIN_BINS || !has_word(c, bins[0].first - 8, BEFORE) ||
+	if (n < c->found->classes->n_slab || !has_word(c, bins[0].first - 8, BEFORE) ||
 	    (!counted && !has_word(c, bins[n - 1].end, AFTER)))
 		return 0;
 	return blocks__find(c->blocks, bins[0].first, &block) && block.in_use &&
@@ -130,15 +132,15 @@ static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS]
 		       : 0;
 }
 
-/* Like read_bins(), for 5.2. */
-static size_t read_old_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
+/* Like read_bins(), for 5.1 and 5.2. */
+static size_t read_old_bins(struct caches *c, struct place cache, struct bin bins[MAX_BINS])
 {
 	size_t n = 0;
 
-	while (n < MAX_BINS && read_bin(c, (struct place){at, true}, n, &bins[n]) &&
+	while (n < MAX_BINS && read_bin(c, cache, n, &bins[n]) &&
 	       (!n || (bins[n].end > bins[n - 1].end && bins[n].head >= bins[n - 1].end)))
 		n++;
-	return n < OLD_SMALL ? 0 : n;
+	return n < c->found->classes->n_slab ? 0 : n;
 }
 
 static void move_count(struct caches *c, const struct block *block)
@@ -176,7 +178,7 @@ static void read_slots(struct caches *c, struct place cache, size_t i, struct bi
 
 		if (n >= SLOTS || (n && image__read(c->image, bin.head, slots, n * 8)) ||
 		    !read_bin(c, cache, i, &after) || after.end != bin.end ||
-		    (!cache.old && after.first != bin.first))
+		    (!cache.large && after.first != bin.first))
 			return;
 		if (after.head <= bin.head) {
 			*ret_n = n;
@@ -197,7 +199,7 @@ static void free_cache(struct caches *c, struct place cache, const struct bin *b
 
 		read_slots(c, cache, i, bins[i], slots, &filled);
 		for (size_t k = 0; k < filled; k++)
-			free_block(c, slots[k], jemalloc__size_of(i));
+			free_block(c, slots[k], jemalloc__size_of(c->found->classes, i));
 	}
 	if (span && span->kind == SPAN_SINGLE)
 		span__own(span);
@@ -213,27 +215,40 @@ static bool may_be_bins(const uint64_t *words)
 	       (words[BIN_WORDS + 2] >> 16 & 0xffff) == end;
 }
 
-/* May the words at `at` be the two addresses in a cache of 5.2? */
-static bool may_be_addresses(const uint64_t *words, uint64_t at)
+/* May the words at `at` be the two addresses in a cache of 5.1 or 5.2? Sets *ret to the cache. */
+static bool may_be_addresses(const struct caches *c, const uint64_t *words, uint64_t at,
+			     struct place *ret)
 {
-	return words[0] == at - OLD_ADDRESSES && words[1] == words[0] + OLD_LARGE;
+	static const uint64_t gaps[] = {OLD_GAP_5_2, OLD_GAP_5_1};
+	const uint64_t n_slab = c->found->classes->n_slab;
+
+	for (size_t i = 0; i < sizeof(gaps) / sizeof(*gaps); i++) {
+		uint64_t addresses = n_slab * BIN_WORDS * 8 + gaps[i];
+		uint64_t large = (addresses + OLD_BEHIND + n_slab + 7) & ~7ULL;
+
+		*ret = (struct place){words[0], large};
+		if (words[0] == at - addresses && words[1] == words[0] + large)
+			return true;
+	}
+	return false;
 }
 
-/* If there is a cache at `at`, handles it. For 5.2: if the two addresses of a cache are at `at`,
- * handles this cache. words: the 2 * BIN_WORDS words at `at`. */
+/* If there is a cache at `at`, handles it. For 5.1 and 5.2: if the two addresses of a cache are at
+ * `at`, handles this cache. words: the 2 * BIN_WORDS words at `at`. */
 static void take_cache(struct caches *c, uint64_t at, const uint64_t *words)
 {
 	struct bin bins[MAX_BINS];
+	struct place old;
 	size_t n;
 
 	if (may_be_bins(words)) {
 		n = read_bins(c, at, bins);
 		if (n)
-			free_cache(c, (struct place){at, false}, bins, n);
-	} else if (may_be_addresses(words, at)) {
-		n = read_old_bins(c, words[0], bins);
+			free_cache(c, (struct place){at, 0}, bins, n);
+	} else if (may_be_addresses(c, words, at, &old)) {
+		n = read_old_bins(c, old, bins);
 		if (n)
-			free_cache(c, (struct place){words[0], true}, bins, n);
+			free_cache(c, old, bins, n);
 	}
 }
 

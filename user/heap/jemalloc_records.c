@@ -7,6 +7,7 @@
 
 #include "base/search.h"
 #include "base/vector.h"
+#include "heap/jemalloc.h"
 
 #define LINKS	     3
 #define LINK_ALIGN   64
@@ -51,8 +52,9 @@ static bool is_unused(const struct records *r, uint64_t at, uint32_t arena)
 	uint64_t words[RECORD_BITMAP];
 	bool is = !image__peek(r->image, at, words, sizeof(words)) &&
 		  RECORD_ARENA(words[RECORD_BITS]) == arena &&
-		  (words[RECORD_BITS] >> r->szind & 0xff) == RECORD_NO_SIZE && words[RECORD_ADDR] &&
-		  words[RECORD_ADDR] % HEAP_PAGE == 0 && words[RECORD_SIZE] >= HEAP_PAGE;
+		  (words[RECORD_BITS] >> r->szind & 0xff) == r->found->classes->n &&
+		  words[RECORD_ADDR] && words[RECORD_ADDR] % HEAP_PAGE == 0 &&
+		  words[RECORD_SIZE] >= HEAP_PAGE;
 
 	for (size_t i = 0; is && i < LINKS; i++)
 		is = words[RECORD_LINKS + i] % LINK_ALIGN == 0;

@@ -31,11 +31,10 @@ enum {
 };
 #define RECORD_BYTES	   (8 * RECORD_WORDS)
 #define RECORD_ARENA(bits) ((uint32_t)((bits)&0xfff))
-#define RECORD_NO_SIZE	   232 /* the number of the size class, in a record without a block */
 
-/* Adds the memory of records to found->records, which must be empty. at: the addresses of n records
- * to which the tree leads; this function sorts them. szind: the bit of the word
- * RECORD_BITS at which the size class's number begins.
+/* Adds the memory of records to found->records, which must be empty. found->classes is known. at:
+ * the addresses of n records to which the tree leads; this function sorts them. szind: the bit of
+ * the word RECORD_BITS at which the size class's number begins.
  *
  * When an extent has become a part of another one, jemalloc keeps its record for later use. The
  * tree does not lead to such an unused record, but the record still has the old address. jemalloc

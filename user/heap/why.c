@@ -193,6 +193,8 @@ uint64_t why_sums__unfollowed(const struct why_sums *sums)
 		bytes += q->unknown_bytes + q->absent_bytes;
 		if (q->own_bytes > q->found_bytes)
 			bytes += q->own_bytes - q->found_bytes;
+		if (!heap_quality__slabs_agree(q))
+			bytes += q->found_bytes;
 	}
 	return bytes;
 }

@@ -112,7 +112,8 @@ struct why_sums {
 #define WHY_MAX_UNFOLLOWED 0.02
 
 /* Returns how many bytes of the heap could not be followed: those that were skipped or not read,
- * and those that the allocator counts but the scan did not find. */
+ * those that the allocator counts but the scan did not find, and all that the scan found if slabs
+ * disagree with their own counts. */
 uint64_t why_sums__unfollowed(const struct why_sums *sums);
 
 /* A block that was asked for, and the path by which a root holds it. */

@@ -7,6 +7,7 @@
 #define EXACT	    64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG   10
 #define MOST_EXCESS 64 /* bytes: heap__may_hold() */
+#define BROKEN	    50 /* one slab in so many may be broken, and one more */
 
 const char *heap_allocator__name(enum heap_allocator allocator)
 {
@@ -40,6 +41,11 @@ uint64_t heap__group_max(size_t group)
 	return (1ULL << (EXACT_LOG + over / 4)) / 4 * (5 + over % 4);
 }
 
+bool heap_quality__slabs_agree(const struct heap_quality *quality)
+{
+	return quality->broken_slabs <= 1 + quality->slabs / BROKEN;
+}
+
 double census__doubt(const struct census *census, enum heap_allocator allocator)
 {
 	const struct heap_quality *quality = &census->quality[allocator];
@@ -47,6 +53,8 @@ double census__doubt(const struct census *census, enum heap_allocator allocator)
 	double skipped = (double)quality->unknown_bytes + (double)quality->absent_bytes;
 	double missing = own > found ? own - found : 0, total = fmax(found, own);
 
+	if (!heap_quality__slabs_agree(quality))
+		return 1;
 	return total > 0 ? fmin((skipped + missing) / total, 1) : 0;
 }
 

@@ -65,10 +65,16 @@ struct heap_quality {
 	uint64_t found_bytes;	/* memory that was searched for blocks */
 	uint64_t own_large, found_large; /* own_bytes and found_bytes of PLACE_LARGE alone;
 					  * own_large 0: unknown */
-	uint64_t broken_slabs;	/* slabs whose count of free blocks differs from their bitmap */
+	uint64_t slabs;			 /* slabs that were read */
+	uint64_t broken_slabs;	/* of these: slabs whose count of free blocks differs from their
+				 * bitmap */
 	uint64_t thread_caches; /* jemalloc: caches whose blocks count as free */
 	uint64_t dropped_spans; /* spans that were dropped, because they overlap others */
 };
+
+/* Do the slabs agree with their own counts? A slab may change while it is read, but this is rare.
+ * If many slabs disagree, their blocks have other sizes than the reader believes. */
+bool heap_quality__slabs_agree(const struct heap_quality *quality);
 
 /* The resident pages of an allocator's memory, in bytes. pages = live + whole_free + between. */
 struct census_pages {
@@ -192,7 +198,8 @@ struct census {
 };
 
 /* The share of the allocator's memory that is in doubt, 0 to 1. Two kinds of memory are in doubt:
- * memory that was skipped, and memory that the allocator counts but the scan did not find. */
+ * memory that was skipped, and memory that the allocator counts but the scan did not find. All is
+ * in doubt if heap_quality__slabs_agree() is false. */
 double census__doubt(const struct census *census, enum heap_allocator allocator);
 /* Above this share the figures are not worth printing. */
 #define CENSUS_MAX_DOUBT 0.05

@@ -218,6 +218,14 @@ static void test_doubt(void **state)
 	assert_true(fabs(census__doubt(&census, HEAP_GLIBC) - 0.2) < 1e-9);
 	quality->absent_bytes = 1 << 20;
 	assert_true(census__doubt(&census, HEAP_GLIBC) == 1);
+	/* one slab may change while it is read; many do not */
+	quality = &census.quality[HEAP_JEMALLOC];
+	quality->found_bytes = 1000;
+	quality->slabs = 100;
+	quality->broken_slabs = 3;
+	assert_true(census__doubt(&census, HEAP_JEMALLOC) == 0);
+	quality->broken_slabs = 4;
+	assert_true(census__doubt(&census, HEAP_JEMALLOC) == 1);
 }
 
 static void test_unread(void **state)

@@ -19,7 +19,20 @@
 
 static uint64_t next_edata;
 static enum { V5_3, V5_2, V5_3_DEEP } version;
+static bool eight;	  /* jemalloc was built with --with-lg-quantum=3 */
 static bool behind_files; /* jemalloc's mappings lie right behind those of files */
+
+/* Returns the number of a size class. The tests use the numbers of the usual classes, which begin
+ * with 8, 16, 32, 48 and 64 bytes. With --with-lg-quantum=3, classes of 24, 40 and 56 bytes are
+ * between these. */
+static uint64_t number(uint64_t usual)
+{
+	static const uint64_t first[] = {0, 1, 3, 5};
+
+	if (!eight)
+		return usual;
+	return usual < 4 ? first[usual] : usual + 3;
+}
 
 struct model {
 	uint64_t addr, size, slab, state, szind, n_free, arena;
@@ -34,10 +47,10 @@ static void put_entry(uint64_t page, uint64_t edata, const struct model *m)
 	if (version == V5_3_DEEP) {
 		fake__put(&fake, DEEP_LEAF + 16 * (page >> 12 & 0x7fff), edata);
 		fake__put(&fake, DEEP_LEAF + 16 * (page >> 12 & 0x7fff) + 8,
-			  m->szind << 5 | state << 2 | m->slab);
+			  number(m->szind) << 5 | state << 2 | m->slab);
 	} else {
 		fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff),
-			  m->szind << 48 | edata | state << 2 | m->slab);
+			  number(m->szind) << 48 | edata | state << 2 | m->slab);
 	}
 }
 
@@ -51,7 +64,7 @@ static void put_extent(const struct model *m)
 	next_edata += 128;
 	fake__put(&fake, edata,
 		  m->arena | m->slab << 12 | m->state << (17 - older) |
-			  m->szind << (20 - 2 * older) | m->n_free << (28 - 2 * older));
+			  number(m->szind) << (20 - 2 * older) | m->n_free << (28 - 2 * older));
 	fake__put(&fake, edata + 8, m->addr);
 	fake__put(&fake, edata + 16, m->size | 2);
 	for (size_t i = 0; i < 8; i++)
@@ -218,6 +231,39 @@ static void test_old_slabs(void **state)
 	version = V5_3;
 }
 
+/* Only slabs, which may be read as slabs of other sizes, too. The numbers 2 and 6 of the classes in
+ * steps of 8 bytes are 24 and 56 bytes, those of the usual classes are 32 and 96 bytes. */
+static void test_slabs_tell_classes(void **state)
+{
+	const uint64_t sizes[] = {eight ? 24 : 32, eight ? 56 : 96};
+	const uint64_t pages[] = {eight ? 3 : 1, eight ? 7 : 3};
+	const uint64_t numbers[] = {2, 6};
+
+	(void)state;
+	start();
+	for (size_t i = 0; i < 2; i++) {
+		const uint64_t addr = HEAP + 0x1000 + 0x8000 * i, n = pages[i] * 4096 / sizes[i];
+		const uint64_t edata = next_edata;
+		struct model slab = {
+			.addr = addr, .size = pages[i] * 4096, .slab = 1, .n_free = n - 3};
+
+		for (size_t k = 3; k < n; k++)
+			slab.bitmap[k / 64] |= 1ULL << k % 64;
+		put_extent(&slab);
+		/* the number itself, not that of a usual class */
+		fake__put(&fake, edata, 1ULL << 12 | numbers[i] << 20 | slab.n_free << 28);
+		for (uint64_t page = addr; page < addr + slab.size; page += 4096)
+			fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff),
+				  numbers[i] << 48 | edata | 1);
+	}
+	find();
+	assert_int_equal(sum(0, PLACE_IN_USE).blocks, 6);
+	assert_int_equal(sum(0, PLACE_IN_USE).bytes, 3 * (sizes[0] + sizes[1]));
+	assert_int_equal(found.quality[HEAP_JEMALLOC].slabs, 2);
+	assert_int_equal(found.quality[HEAP_JEMALLOC].broken_slabs, 0);
+	end();
+}
+
 /* In jemalloc 5.3.1, the record of a block of 0x9000 bytes has the number of the size class
  * 0xa000. */
 static void test_large_pages(void **state)
@@ -296,9 +342,9 @@ static void test_what_disagrees(void **state)
 		put_extent(&slab);
 		put_extent(&large);
 		fake__put(&fake, LEAF + 8 * ((HEAP >> 12 & 0x3ffff) + 8),
-			  i == 0   ? 35ULL << 48 | (EDATA + 128)
-			  : i == 1 ? 36ULL << 48 | (EDATA + 128) | 1
-				   : 10ULL << 48 | EDATA | 1);
+			  i == 0   ? number(35) << 48 | (EDATA + 128)
+			  : i == 1 ? number(36) << 48 | (EDATA + 128) | 1
+				   : number(10) << 48 | EDATA | 1);
 		find();
 		assert_int_equal(blocks__n_spans(blocks), 1);
 		end();
@@ -318,7 +364,8 @@ static void put_unused(uint64_t at, uint32_t arena, uint64_t size_number, uint64
 {
 	int older = version == V5_2;
 
-	fake__put(&fake, at, arena | 1ULL << (17 - older) | size_number << (20 - 2 * older));
+	fake__put(&fake, at,
+		  arena | 1ULL << (17 - older) | number(size_number) << (20 - 2 * older));
 	fake__put(&fake, at + 8, addr);
 	fake__put(&fake, at + 16, 0x3000 | 2);
 	for (int i = 0; i < 3; i++) /* as in a record that is linked */
@@ -527,12 +574,35 @@ static uint64_t end_of_bin(size_t i)
 }
 
 /* In 5.3.1, bins store the number of their slots. */
-static enum { CACHE_5_2, CACHE_5_3, CACHE_5_3_1 } cache_form = CACHE_5_3;
+static enum { CACHE_5_1, CACHE_5_2, CACHE_5_3, CACHE_5_3_1 } cache_form = CACHE_5_3;
+
+/* How many classes have slabs, and thus bins in the first array of a cache of 5.1 or 5.2. */
+static size_t n_slab(void)
+{
+	return eight ? 39 : 36;
+}
+
+static bool is_old_cache(void)
+{
+	return cache_form <= CACHE_5_2;
+}
+
+/* The offset of the two addresses in a cache of 5.1 or 5.2, and of the second array. */
+static uint64_t addresses(void)
+{
+	return (eight ? 936 : 864) + (cache_form == CACHE_5_2 ? 56 : 32);
+}
+
+static uint64_t second_array(void)
+{
+	return addresses() + (eight ? 72 : 64);
+}
 
 /* The address of a bin. */
 static uint64_t bin_at(size_t i)
 {
-	return CACHE + 24 * i + (cache_form == CACHE_5_2 && i >= 36 ? 984 - 24 * 36 : 0);
+	return CACHE + 24 * i +
+	       (is_old_cache() && i >= n_slab() ? second_array() - 24 * n_slab() : 0);
 }
 
 /* Fills a bin with n blocks, the last of which was cached last. */
@@ -541,13 +611,12 @@ static void put_bin(size_t i, const uint64_t *cached, size_t n)
 	uint64_t first = end_of_bin(i) - 8 * ROOM, head = end_of_bin(i) - 8 * n;
 
 	fake__put(&fake, bin_at(i) + 8, 12345); /* statistics */
-	fake__put(&fake, bin_at(i), cache_form == CACHE_5_2 ? n << 32 | 0xffffffff : head);
+	fake__put(&fake, bin_at(i), is_old_cache() ? n << 32 | 0xffffffff : head);
 	fake__put(&fake, bin_at(i) + 16,
-		  cache_form == CACHE_5_2
-			  ? end_of_bin(i)
-			  : (first & 0xffff) | (first & 0xffff) << 16 |
-				    (end_of_bin(i) & 0xffff) << 32 |
-				    (uint64_t)(cache_form == CACHE_5_3_1 ? ROOM : 0) << 48);
+		  is_old_cache() ? end_of_bin(i)
+				 : (first & 0xffff) | (first & 0xffff) << 16 |
+					   (end_of_bin(i) & 0xffff) << 32 |
+					   (uint64_t)(cache_form == CACHE_5_3_1 ? ROOM : 0) << 48);
 	for (size_t k = 0; k < n; k++)
 		fake__put(&fake, end_of_bin(i) - 8 * (k + 1), cached[k]);
 }
@@ -577,18 +646,18 @@ static void put_cached(size_t n)
 	fake__put(&fake, SLOTS, 0x7a7a7a7a7a7a7a7aULL);
 	for (size_t i = 0; i < n; i++)
 		put_bin(i, NULL, 0);
-	put_bin(10, cached, 5);
+	put_bin(number(10), cached, 5);
 	/* the second block is in a slot that is not filled any more */
-	fake__put(&fake, end_of_bin(10) - 8 * 6, HEAP + 0x1000 + 192);
+	fake__put(&fake, end_of_bin(number(10)) - 8 * 6, HEAP + 0x1000 + 192);
 	/* this block has 192 bytes, but the bin is for blocks of 224 bytes */
-	put_bin(11, (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
-	if (n > 36)
-		put_bin(36, (uint64_t[]){HEAP + 0x8000}, 1);
+	put_bin(number(11), (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
+	if (n > n_slab())
+		put_bin(n_slab(), (uint64_t[]){HEAP + 0x8000}, 1);
 	if (cache_form == CACHE_5_3)
 		fake__put(&fake, end_of_bin(n - 1), 0xa7a7a7a7a7a7a7a7ULL);
-	if (cache_form == CACHE_5_2) {
-		fake__put(&fake, CACHE + 920, CACHE);
-		fake__put(&fake, CACHE + 928, CACHE + 984);
+	if (is_old_cache()) {
+		fake__put(&fake, CACHE + addresses(), CACHE);
+		fake__put(&fake, CACHE + addresses() + 8, CACHE + second_array());
 	}
 }
 
@@ -603,7 +672,7 @@ static void check_thread_cache(void)
 {
 	uint64_t bytes;
 
-	put_cached(37);
+	put_cached(n_slab() + 1);
 	find();
 	assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 1);
 	assert_false(in_use(HEAP + 0x1000));
@@ -629,7 +698,7 @@ static void check_thread_cache(void)
 static void test_thread_cache(void **state)
 {
 	(void)state;
-	for (cache_form = CACHE_5_2; cache_form <= CACHE_5_3_1; cache_form++)
+	for (cache_form = CACHE_5_1; cache_form <= CACHE_5_3_1; cache_form++)
 		check_thread_cache();
 	cache_form = CACHE_5_3;
 }
@@ -640,11 +709,12 @@ static void test_no_thread_cache(void **state)
 	(void)state;
 	for (int i = 0; i < 7; i++) {
 		cache_form = i == 6 ? CACHE_5_3_1 : CACHE_5_3;
-		put_cached(i == 0 ? 35 : 37); /* a cache has 36 bins at least */
+		/* a cache has a bin at least for each class with slabs */
+		put_cached(i == 0 ? n_slab() - 1 : n_slab() + 1);
 		if (i == 1)
 			fake__put(&fake, SLOTS, 0);
 		if (i == 2)
-			fake__put(&fake, end_of_bin(36), 0);
+			fake__put(&fake, end_of_bin(n_slab()), 0);
 		if (i == 3) /* a bin that does not adjoin the one before */
 			fake__put(&fake, CACHE + 24 * 20 + 16, 0);
 		if (i == 4) /* a bin whose head is behind its end */
@@ -670,11 +740,11 @@ static void test_no_old_thread_cache(void **state)
 	(void)state;
 	cache_form = CACHE_5_2;
 	for (int i = 0; i < 5; i++) {
-		put_cached(i == 0 ? 35 : 37);
+		put_cached(i == 0 ? n_slab() - 1 : n_slab() + 1);
 		if (i == 1)
-			fake__put(&fake, CACHE + 920, CACHE + 8);
+			fake__put(&fake, CACHE + addresses(), CACHE + 8);
 		if (i == 2)
-			fake__put(&fake, CACHE + 928, CACHE + 992);
+			fake__put(&fake, CACHE + addresses() + 8, CACHE + second_array() + 8);
 		if (i == 3) /* a bin with more blocks than slots */
 			fake__put(&fake, bin_at(20), (uint64_t)(ROOM + 1) << 32);
 		if (i == 4) /* a bin with absurdly many blocks */
@@ -695,6 +765,7 @@ int main(void)
 		cmocka_unit_test(test_extents_alone),
 		cmocka_unit_test(test_behind_files),
 		cmocka_unit_test(test_old_slabs),
+		cmocka_unit_test(test_slabs_tell_classes),
 		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_whole_extents),
 		cmocka_unit_test(test_what_disagrees),
@@ -708,5 +779,8 @@ int main(void)
 		cmocka_unit_test(test_no_old_thread_cache),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("usual classes", tests, NULL, NULL);
+
+	eight = true;
+	return failed + cmocka_run_group_tests_name("steps of 8", tests, NULL, NULL);
 }

@@ -206,6 +206,18 @@ static void test_by_size(void **state)
 }
 
 /* Memory of the heap's mapping that is in no block may contain anybody's pointers. */
+/* If many slabs disagree with their own counts, the sizes of all their blocks may be wrong. */
+static void test_broken_slabs(void **state)
+{
+	struct why_sums sums = {
+		.quality[HEAP_JEMALLOC] = {.found_bytes = 1000, .slabs = 50, .broken_slabs = 2}};
+
+	(void)state;
+	assert_int_equal(why_sums__unfollowed(&sums), 0);
+	sums.quality[HEAP_JEMALLOC].broken_slabs = 3;
+	assert_int_equal(why_sums__unfollowed(&sums), 1000);
+}
+
 static void test_memory_without_blocks(void **state)
 {
 	const struct why_choice none = {};
@@ -236,10 +248,9 @@ static void test_memory_without_blocks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lost_and_held),
-		cmocka_unit_test(test_recheck),
-		cmocka_unit_test(test_by_size),
-		cmocka_unit_test(test_memory_without_blocks),
+		cmocka_unit_test(test_lost_and_held), cmocka_unit_test(test_recheck),
+		cmocka_unit_test(test_by_size),	      cmocka_unit_test(test_memory_without_blocks),
+		cmocka_unit_test(test_broken_slabs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
