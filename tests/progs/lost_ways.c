@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define SIZE 40
@@ -197,6 +199,16 @@ static void thread_held(void)
 	usleep(100000);
 }
 
+/* Only the kernel has the address. LeakSanitizer does not see it. */
+static void epoll_kept(void)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = new_list(3)};
+
+	epoll_ctl(epoll_create1(0), EPOLL_CTL_ADD, eventfd(0, 0), &event);
+	memset(&event, 0, sizeof(event));
+	__asm__ volatile("" : : "r"(&event) : "memory");
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(void);
@@ -211,6 +223,7 @@ static const struct {
 	WAY(behind_lost),      WAY(xored_lost),	     WAY(thread_local_held), WAY(specific_held),
 	WAY(overwritten_lost), WAY(middle_lost),     WAY(owner_freed_lost),  WAY(shared_lost),
 	WAY(shared_held),      WAY(half_array_lost), WAY(moved_held),	     WAY(thread_held),
+	WAY(epoll_kept),
 };
 #define N_WAYS (sizeof(ways) / sizeof(*ways))
 

@@ -42,6 +42,7 @@ static void take_losses(const struct why_sums *sums, uint64_t *losses)
 	losses[WHY_LOSS_UNSETTLED] = sums->unsettled;
 	losses[WHY_LOSS_LATE] = sums->late_beyond;
 	losses[WHY_LOSS_BEYOND] = sums->lost_beyond;
+	losses[WHY_LOSS_EPOLLS] = sums->unread_epolls;
 	losses[WHY_LOSS_NO_PATH] = sums->no_path;
 }
 
@@ -184,6 +185,9 @@ static int name_root(const struct root_names *names, const struct path *path, st
 		if (asprintf(&row->root, "at 0x%" PRIx64 " (%s)", entry->start,
 			     *entry->path ? entry->path : "anonymous") < 0)
 			row->root = NULL;
+	} else if (root->kind == ROOT_REGISTER && !root->tid) {
+		row->root_kind = "kernel";
+		row->root = strdup("epoll");
 	} else if (root->tid) {
 		row->root = name_stack(names, path);
 	} else {

@@ -32,7 +32,7 @@ struct image;
 struct root_word {
 	uint64_t addr; /* address of the word; ROOT_REGISTER: 0 */
 	enum root_kind kind;
-	pid_t tid; /* thread of a ROOT_STACK or ROOT_REGISTER; else 0 */
+	pid_t tid; /* thread of a ROOT_STACK or ROOT_REGISTER; else 0, also for data of epoll */
 };
 
 #define PARENT_NONE 0

@@ -9,6 +9,7 @@
 #include "base/search.h"
 #include "base/vector.h"
 #include "heap/image.h"
+#include "proc/epoll.h"
 #include "proc/process.h"
 
 #define RED_ZONE    128
@@ -50,6 +51,18 @@ void root_threads__clear(struct root_threads *threads)
 	free(threads->list);
 	free(threads->values);
 	*threads = (struct root_threads){};
+}
+
+int root_threads__add_epoll(struct root_threads *threads, pid_t pid)
+{
+	struct epoll_kept data;
+	int err = epoll_kept__read(pid, &data);
+
+	for (size_t i = 0; !err && i < data.n; i++)
+		err = root_threads__add(threads, 0, data.list[i]);
+	threads->unread_epolls += data.unread;
+	free(data.list);
+	return err;
 }
 
 static int add_thread(struct root_threads *threads, pid_t pid, pid_t tid)

@@ -17,7 +17,7 @@ enum root_kind {
 	ROOT_ANONYMOUS, /* other memory that no allocator owns, with the main thread's thread-local
 			 * memory */
 	ROOT_STACK,	/* a thread's stack, and its thread-local memory in the same mapping */
-	ROOT_REGISTER,	/* a thread's register */
+	ROOT_REGISTER,	/* a thread's register, or data of epoll */
 	ROOT_KINDS
 };
 
@@ -28,10 +28,11 @@ struct root {
 	pid_t tid;	     /* thread of a ROOT_STACK; else 0 */
 };
 
-/* A root in a thread: the content of a register, or a stack pointer that leads into the heap. */
+/* A root without an address: the content of a register, a stack pointer that leads into the heap,
+ * or data of epoll. */
 struct root_value {
 	uint64_t value;
-	pid_t tid;
+	pid_t tid; /* 0: data of epoll */
 };
 
 struct roots {
@@ -52,8 +53,12 @@ struct root_threads {
 	size_t n;
 	struct root_value *values;
 	size_t n_values;
-	size_t running; /* threads that were running: their stack pointers are not known */
+	size_t running;		/* threads that were running: their stack pointers are not known */
+	uint64_t unread_epolls; /* struct epoll_kept (proc/epoll.h) */
 };
+
+/* Adds the data that the kernel keeps for pid's epoll descriptors (proc/epoll.h). 0 or -ENOMEM. */
+int root_threads__add_epoll(struct root_threads *threads, pid_t pid);
 
 /* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
  * also reads the six registers with the call's arguments. The list ascends by tid. 0; -ESRCH: there

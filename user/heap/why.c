@@ -401,12 +401,15 @@ static int scan_frozen(struct looking *l, const struct freeze *freeze, struct er
 
 	if (!rc)
 		rc = take_frozen(freeze, &threads);
+	if (!rc)
+		rc = root_threads__add_epoll(&threads, l->pid);
 	if (rc)
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = true;
 	rc = run_scan(l, &l->why.maps, &threads, err);
 	if (rc)
 		return explain(l, rc, err);
+	l->why.sums.unread_epolls = threads.unread_epolls;
 	take_threads(&l->why, &threads);
 	return 0;
 }
@@ -448,6 +451,8 @@ static int look_once(struct looking *l, struct error *err)
 
 	if (!rc)
 		rc = root_threads__read(l->pid, &threads);
+	if (!rc)
+		rc = root_threads__add_epoll(&threads, l->pid);
 	if (rc)
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
@@ -456,6 +461,7 @@ static int look_once(struct looking *l, struct error *err)
 		return rc;
 	l->why.registers = registers;
 	l->why.threads_running = threads.running;
+	l->why.sums.unread_epolls = threads.unread_epolls;
 	if (l->paths) { /* the maps and threads are needed to name the roots */
 		maps__free(&l->why.maps);
 		l->why.maps = maps;

@@ -105,6 +105,7 @@ struct why_sums {
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	/* usable size of the blocks that why_choice.size chooses; 0: there are none */
 	uint64_t chosen_size;
+	uint64_t unread_epolls; /* epoll descriptors whose data were not read */
 	uint64_t no_path; /* how many chosen blocks have a path that is too long to be followed */
 };
 

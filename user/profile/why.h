@@ -23,6 +23,7 @@
 	X(DROPPED_SPANS, "heap_dropped_spans")                                                     \
 	X(SWAPPED, "heap_swapped_bytes")                                                           \
 	X(UNREAD, "heap_unread_bytes")                                                             \
+	X(EPOLLS, "epolls_unread")                                                                 \
 	X(ONCE, "unreached_once")                                                                  \
 	X(UNSETTLED, "not_settled")                                                                \
 	X(LATE, "late_pointers_left_out")                                                          \
@@ -70,9 +71,10 @@ struct why_step {
 
 /* Blocks that are held in the same way. */
 struct why_row {
-	const char *root_kind; /* "global", "memory", "thread-local", "stack", "register"; static */
-	char *root;	       /* "cache (leaky)"; owned */
-	uint64_t root_off;     /* offset within the root; WHY_UNKNOWN: it differs, or is useless */
+	const char *root_kind;	/* "global", "memory", "thread-local", "stack", "register",
+				* "kernel"; static */
+	char *root;		/* "cache (leaky)"; owned */
+	uint64_t root_off;	/* offset within the root; WHY_UNKNOWN: it differs, or is useless */
 	struct why_step *steps; /* owned */
 	size_t n_steps;
 	bool cut;		/* steps in the middle are missing */

@@ -7,9 +7,15 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "proc/epoll.h"
 
 static const char text[] =
 	"400000-401000 r-xp 00000000 08:01 77 /bin/program\n"
@@ -132,12 +138,68 @@ static void test_own_threads(void **state)
 	assert_int_equal(root_threads__read(0x3fffff, &threads), -ESRCH);
 }
 
+static void test_epoll(void **state)
+{
+	struct epoll_event large = {.events = EPOLLIN, .data.u64 = 0x7f1234567890};
+	struct epoll_event small = {.events = EPOLLIN, .data.fd = 5};
+	struct root_threads threads = {};
+	int epoll = epoll_create1(0), first = eventfd(0, 0), second = eventfd(0, 0);
+
+	(void)state;
+	assert_false(epoll_ctl(epoll, EPOLL_CTL_ADD, first, &large));
+	assert_false(epoll_ctl(epoll, EPOLL_CTL_ADD, second, &small));
+	assert_int_equal(root_threads__add_epoll(&threads, getpid()), 0);
+	assert_int_equal(threads.n_values, 1);
+	assert_int_equal(threads.values[0].value, 0x7f1234567890);
+	assert_int_equal(threads.values[0].tid, 0);
+	assert_int_equal(threads.unread_epolls, 0);
+	root_threads__clear(&threads);
+	close(first);
+	close(second);
+	close(epoll);
+	/* another process cannot be read */
+	assert_int_equal(root_threads__add_epoll(&threads, 0x3fffff), 0);
+	assert_int_equal(threads.n_values, 0);
+	assert_int_equal(threads.unread_epolls, 1);
+	root_threads__clear(&threads);
+}
+
+/* Of a process with too many descriptors, nothing is read. */
+static void test_many_descriptors(void **state)
+{
+	struct root_threads threads = {};
+	struct rlimit old, more;
+	int child, status;
+
+	(void)state;
+	assert_false(getrlimit(RLIMIT_NOFILE, &old));
+	more = old;
+	more.rlim_cur = EPOLL_MAX_FDS + 100;
+	if (more.rlim_max < more.rlim_cur)
+		skip();
+	child = fork();
+	if (!child) {
+		bool right;
+
+		setrlimit(RLIMIT_NOFILE, &more);
+		for (int i = 0; i < EPOLL_MAX_FDS; i++)
+			dup(STDIN_FILENO);
+		root_threads__add_epoll(&threads, getpid());
+		right = threads.unread_epolls == 1 && !threads.n_values;
+		_exit(!right);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_own_threads),
+		cmocka_unit_test(test_epoll),
+		cmocka_unit_test(test_many_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
