@@ -18,8 +18,9 @@
 #include "base/vector.h"
 
 #define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, each for several sizes */
-/* at most this many blocks in a list of a thread cache; glibc's default is 7 or 16 */
-#define MAX_SLOTS 4096
+/* at most this many blocks in a list of a thread cache: the tunable glibc.malloc.tcache_count
+ * allows so many. The default is 7 or 16 */
+#define MAX_SLOTS UINT16_MAX
 #define MAX_FAST  (1 << 24) /* a fast bin has at most this many chunks */
 #define TRIES	  8
 #define ANY_SIZE  0
@@ -228,7 +229,7 @@ static bool read_tcache(struct glibc *g, const struct glibc_block *block, struct
 			ret->n_bins * sizeof(*ret->entries)))
 		return false;
 	for (size_t i = 0; i < ret->n_bins; i++) {
-		if (ret->counts[i] > MAX_SLOTS || ret->entries[i] % CHUNK_ALIGN)
+		if (ret->entries[i] % CHUNK_ALIGN)
 			return false;
 		/* In glibc 2.31 the count is still 0 while the first block of a list is being
 		 * stored. */

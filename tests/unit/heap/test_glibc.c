@@ -212,6 +212,28 @@ static void put_cached(uint64_t addr, uint64_t next)
 	fake__put(&fake, addr + 8, KEY);
 }
 
+/* The tunable glibc.malloc.tcache_count allows lists of up to 65535 blocks. */
+static void test_long_list(void **state)
+{
+	enum { N = 5000 };
+	static long sizes[N + 2] = {0x290};
+	uint64_t first = BRK + 0x290 + 16;
+
+	(void)state;
+	for (size_t i = 1; i <= N; i++)
+		sizes[i] = 32;
+	put_heap(sizes);
+	fake__put(&fake, BRK + 16, N);
+	fake__put(&fake, BRK + 16 + 128, first);
+	for (uint64_t i = 0; i < N; i++)
+		put_cached(first + 32 * i, i + 1 < N ? first + 32 * (i + 1) : 0);
+	find();
+	assert_good();
+	assert_place(0, PLACE_THREAD_CACHE, N, N * 24);
+	assert_place(0, PLACE_IN_USE, 1, 0x288);
+	end();
+}
+
 /* When a thread ends, blocks of its cache are freed with the key in them. The next owner of such a
  * block may never write to this word. */
 static void test_stale_key(void **state)
@@ -610,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_main_arena),
 		cmocka_unit_test(test_foreign_sbrk),
 		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_long_list),
 		cmocka_unit_test(test_stale_key),
 		cmocka_unit_test(test_list_that_changes),
 		cmocka_unit_test(test_fast_bin_that_changes),
