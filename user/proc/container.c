@@ -10,15 +10,18 @@
 #define HEX	   "0123456789abcdef"
 #define MOST_LINES 64 /* lines of /proc/PID/cgroup that are read: one for each hierarchy */
 
+#define DIGITS 32 /* of a uid without dashes */
+
 /* Finds "pod" with a uid behind it, and copies the uid. In names of systemd's slices the uid has
- * underscores instead of dashes. Returns what follows the uid; NULL: there is no pod. */
+ * underscores instead of dashes. The uid of a static pod is a hash without dashes. Returns what
+ * follows the uid; NULL: there is no pod. */
 static const char *find_pod(const char *name, char ret[CONTAINER_POD + 1])
 {
 	for (const char *at = strstr(name, "pod"); at; at = strstr(at + 1, "pod")) {
 		const char *uid = at + strlen("pod");
 		size_t len = strspn(uid, HEX "-_");
 
-		if (len != CONTAINER_POD)
+		if (len != CONTAINER_POD && (len != DIGITS || strspn(uid, HEX) != len))
 			continue;
 		for (size_t i = 0; i < len; i++)
 			ret[i] = uid[i] == '_' ? '-' : uid[i];

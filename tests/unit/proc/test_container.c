@@ -15,6 +15,8 @@
 #define POD   "2f9c0a1e-7d44-4a1b-9b1e-0c5d3e6f7a8b"
 #define POD_  "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
 
+#define HASH "8b2d4f6a8c0e1f3a5b7d9e0c2a4f6b8d"
+
 /* Names of groups as kubelet, containerd, CRI-O, Docker and podman make them. */
 static void test_paths(void **state)
 {
@@ -27,6 +29,11 @@ static void test_paths(void **state)
 		 ".slice/cri-containerd-" ID ".scope",
 		 ID, POD},
 		{"/kubepods.slice/kubepods-pod" POD_ ".slice/crio-" ID ".scope/container", ID, POD},
+		/* a static pod, such as the API server of kubeadm */
+		{"/kubepods/burstable/pod" HASH "/" ID, ID, HASH},
+		{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" HASH
+		 ".slice/cri-containerd-" ID ".scope",
+		 ID, HASH},
 		{"/docker/" ID, ID, ""},
 		{"/system.slice/docker-" ID ".scope", ID, ""},
 		{"/machine.slice/libpod-" ID ".scope/container", ID, ""},
@@ -39,11 +46,13 @@ static void test_paths(void **state)
 		{"/", "", ""},
 		{"", "", ""},
 		{"/system.slice/redis.service", "", ""},
-		{"/kubepods/pod" POD, "", ""},		       /* the pod's own group */
-		{"/docker/" ID "0", "", ""},		       /* 65 digits */
-		{"/docker/0123456789abcdef", "", ""},	       /* too few */
-		{"/a/pod" POD "0/" ID, ID, ""},		       /* no uid */
-		{"/pod<b>\"\\\n/pods/pod/" ID "\xff", ID, ""}, /* any other text */
+		{"/kubepods/pod" POD, "", ""},				/* the pod's own group */
+		{"/docker/" ID "0", "", ""},				/* 65 digits */
+		{"/docker/0123456789abcdef", "", ""},			/* too few */
+		{"/a/pod" HASH "0/" ID, ID, ""},			/* 33 digits */
+		{"/a/pod7d44-4a1b-9b1e-0c5d3e6f7a8b00000/" ID, ID, ""}, /* 32, with dashes */
+		{"/a/pod" POD "0/" ID, ID, ""},				/* no uid */
+		{"/pod<b>\"\\\n/pods/pod/" ID "\xff", ID, ""},		/* any other text */
 	};
 
 	(void)state;
