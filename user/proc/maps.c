@@ -328,6 +328,32 @@ void maps__free(struct maps *maps)
 	*maps = (struct maps){0};
 }
 
+/* Is the file behind fd the one that /proc/PID/maps shows as `id`? On overlayfs and btrfs, fstat()
+ * shows another device (and inode) than maps does. So if fstat() does not show `id`, memtrace maps
+ * the file and looks up its device and inode in memtrace's own maps. */
+static bool is_file(int fd, const struct file_id *id)
+{
+	_cleanup_(maps__free) struct maps own = {};
+	const struct map_entry *at;
+	struct file_id shown;
+	struct stat st;
+	void *page;
+	bool is;
+
+	if (fstat(fd, &st))
+		return false;
+	shown = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
+	if (file_id__equal(&shown, id))
+		return true;
+	page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (page == MAP_FAILED)
+		return false;
+	at = maps__read(getpid(), &own) ? NULL : maps__find(&own, (uintptr_t)page);
+	is = at && file_id__equal(&at->file, id);
+	munmap(page, 1);
+	return is;
+}
+
 /* Opens `path` if it is a regular file, and touches no other file. An open with O_PATH does not run
  * the open method of a FIFO or device. The file is then opened again through the O_PATH descriptor,
  * so the name cannot come to mean another file in between. O_NONBLOCK is needed because a lease
@@ -344,13 +370,17 @@ static int open_regular(const char *path, const struct file_id *id)
 	if (handle < 0 || fstat(handle, &st) < 0)
 		return -errno;
 	own = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
-	if (id && !file_id__equal(&own, id))
-		return -ESTALE;
 	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
+		return !id || file_id__equal(&own, id) ? -EINVAL : -ESTALE;
 	snprintf(reopen, sizeof(reopen), "/proc/self/fd/%d", handle);
 	fd = open(reopen, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (id && !is_file(fd, id)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd;
 }
 
 /* Copies memtrace's own vdso into a file in memory. The target's vdso is not copied, because the
@@ -377,32 +407,6 @@ static int open_vdso(const struct map_entry *entry)
 	if (write(fd, image, size) != (ssize_t)size)
 		return -EIO;
 	return take_fd(&fd);
-}
-
-/* Is the file behind fd the one that /proc/PID/maps shows as `id`? On overlayfs and btrfs, fstat()
- * shows another device (and inode) than maps does. So if fstat() does not show `id`, memtrace maps
- * the file and looks up its device and inode in memtrace's own maps. */
-static bool is_file(int fd, const struct file_id *id)
-{
-	_cleanup_(maps__free) struct maps own = {};
-	const struct map_entry *at;
-	struct file_id shown;
-	struct stat st;
-	void *page;
-	bool is;
-
-	if (fstat(fd, &st))
-		return false;
-	shown = (struct file_id){major(st.st_dev), minor(st.st_dev), st.st_ino};
-	if (file_id__equal(&shown, id))
-		return true;
-	page = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (page == MAP_FAILED)
-		return false;
-	at = maps__read(getpid(), &own) ? NULL : maps__find(&own, (uintptr_t)page);
-	is = at && file_id__equal(&at->file, id);
-	munmap(page, 1);
-	return is;
 }
 
 /* What the helper process mt-files (base/far.h) is told: open the file of this mapping. */
