@@ -51,10 +51,12 @@ bool image__is_plain(const struct map_entry *entry)
 
 	if (entry->perms[0] != 'r')
 		return false;
-	if (starts_with(path, "/dev/zero") || starts_with(path, "/dev/shm/"))
+	if (starts_with(path, "/dev/zero") || starts_with(path, "/dev/shm/") ||
+	    starts_with(path, "/dev/hugepages/"))
 		return writable;
 	if (shared)
-		return writable && (starts_with(path, "/memfd:") || starts_with(path, "/SYSV"));
+		return writable && (starts_with(path, "/memfd:") || starts_with(path, "/SYSV") ||
+				    starts_with(path, "/anon_hugepage"));
 	return !writable && !is_of_file(entry) && (!*path || starts_with(path, "[anon"));
 }
 

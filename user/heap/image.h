@@ -56,9 +56,9 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
-/* Is the mapping an IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd or System V, or
- * read-only anonymous memory? Other shared mappings are never read: a file could be larger than
- * memory, and take hours to read. */
+/* Is the mapping an IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd, System V or
+ * /dev/hugepages, shared anonymous huge pages, or read-only anonymous memory? Other shared mappings
+ * are never read: a file could be larger than memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
 /* Searches from region number *i on for the next group of IMAGE_DATA and IMAGE_BSS regions that

@@ -18,20 +18,25 @@ static struct image *usual(void)
 	fake__add(&fake, ANON + 0x6000, 0x1000, "---p 00000000 00:00 0");
 	fake__add(&fake, ANON + 0x7000, 0x1000, "rw-s 00000000 00:01 9 /dev/zero");
 	fake__add(&fake, ANON + 0x8000, 0x1000, "rw-p 00000000 00:05 9 /dev/mem");
+	fake__add(&fake, ANON + 0x9000, 0x1000, "rw-p 00000000 00:10 9 /dev/hugepages/a");
+	fake__add(&fake, ANON + 0xa000, 0x1000, "rw-s 00000000 00:10 10 /dev/hugepages/b");
+	fake__add(&fake, ANON + 0xb000, 0x1000, "rw-s 00000000 00:0f 9 /anon_hugepage (deleted)");
+	fake__add(&fake, ANON + 0xc000, 0x1000, "rw-p 00000000 00:0f 9 /anon_hugepage (deleted)");
 	fake__add(&fake, 0x7ffd00000000ULL, 0x2000, "rw-p 00000000 00:00 0 [stack]");
 	return fake__image(&fake);
 }
 
 static void test_kinds(void **state)
 {
-	static const enum image_kind kinds[] = {IMAGE_CONST, IMAGE_DATA, IMAGE_BSS,   IMAGE_BRK,
-						IMAGE_ANON,  IMAGE_ANON, IMAGE_OTHER, IMAGE_PLAIN,
-						IMAGE_OTHER, IMAGE_STACK};
+	static const enum image_kind kinds[] = {IMAGE_CONST, IMAGE_DATA,  IMAGE_BSS,   IMAGE_BRK,
+						IMAGE_ANON,  IMAGE_ANON,  IMAGE_OTHER, IMAGE_PLAIN,
+						IMAGE_OTHER, IMAGE_PLAIN, IMAGE_PLAIN, IMAGE_PLAIN,
+						IMAGE_DATA,  IMAGE_STACK};
 	struct image *image = usual();
 
 	(void)state;
-	assert_int_equal(image__n_regions(image), 10);
-	for (size_t i = 0; i < 10; i++) {
+	assert_int_equal(image__n_regions(image), 14);
+	for (size_t i = 0; i < 14; i++) {
 		assert_int_equal(image__region(image, i)->kind, kinds[i]);
 		assert_int_equal(image_region__readable(image__region(image, i)),
 				 kinds[i] != IMAGE_OTHER);
