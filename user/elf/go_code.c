@@ -97,20 +97,34 @@ static bool is_header(const unsigned char *bytes)
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
+/* The section .rela.dyn. A hostile file has many headers, and a section of 256 MiB. So the section
+ * is read once, when the first header needs it. */
+struct relocations {
+	unsigned char *bytes; /* owned */
+	size_t size;
+	bool read;
+};
+
+static void free_relocations(struct relocations *relocations)
+{
+	free(relocations->bytes);
+}
+
 /* Returns the address that the dynamic linker will write to vaddr of a position-independent file:
  * the addend of a relocation. 0: there is none. */
-static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
+static uint64_t relocated(const struct elf_image *image, struct relocations *relocations,
+			  uint64_t vaddr)
 {
-	_cleanup_free_ unsigned char *bytes = NULL;
 	uint64_t at;
-	size_t size;
 
-	if (elf_image__read_section(image, ".rela.dyn", &bytes, &size, &at) != 0)
-		return 0;
-	for (size_t i = 0; i + sizeof(Elf64_Rela) <= size; i += sizeof(Elf64_Rela)) {
+	if (!relocations->read && elf_image__read_section(image, ".rela.dyn", &relocations->bytes,
+							  &relocations->size, &at) != 0)
+		relocations->size = 0;
+	relocations->read = true;
+	for (size_t i = 0; i + sizeof(Elf64_Rela) <= relocations->size; i += sizeof(Elf64_Rela)) {
 		Elf64_Rela rela;
 
-		memcpy(&rela, bytes + i, sizeof(rela));
+		memcpy(&rela, relocations->bytes + i, sizeof(rela));
 		if (rela.r_offset == vaddr && ELF64_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
 			return rela.r_addend;
 	}
@@ -118,8 +132,9 @@ static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 }
 
 /* Reads the header of .gopclntab, which stands at vaddr. Returns 0, -ENOTSUP or -ENOEXEC. */
-static int read_header(const struct elf_image *image, const unsigned char *bytes, uint64_t size,
-		       uint64_t vaddr, struct table *table)
+static int read_header(const struct elf_image *image, struct relocations *relocations,
+		       const unsigned char *bytes, uint64_t size, uint64_t vaddr,
+		       struct table *table)
 {
 	if (size < HEADER_BYTES || !is_header(bytes))
 		return -ENOTSUP;
@@ -132,7 +147,7 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
 	table->functions = number_at(bytes + 64, 8);
 	table->flag_off = number_at(bytes, 4) == MAGIC_118 ? 37 : 41;
 	if (!table->text)
-		table->text = relocated(image, vaddr + TEXT_START);
+		table->text = relocated(image, relocations, vaddr + TEXT_START);
 	if (!table->text)
 		return -ENOTSUP;
 	/* Behind the last function, functab has half an entry more: the last function's end. */
@@ -146,13 +161,14 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
  * caller frees *ret_bytes, also after an error. */
 static int read_table(const struct elf_image *image, unsigned char **ret_bytes, struct table *table)
 {
+	_cleanup_(free_relocations) struct relocations relocations = {};
 	uint64_t vaddr;
 	size_t size;
 	int err, n = 0;
 
 	err = elf_image__read_section(image, ".gopclntab", ret_bytes, &size, &vaddr);
 	if (!err)
-		return read_header(image, *ret_bytes, size, vaddr, table);
+		return read_header(image, &relocations, *ret_bytes, size, vaddr, table);
 	if (err != -ENOENT)
 		return err;
 	err = elf_image__read_section(image, ".data.rel.ro", ret_bytes, &size, &vaddr);
@@ -162,7 +178,7 @@ static int read_table(const struct elf_image *image, unsigned char **ret_bytes, 
 		if (!is_header(*ret_bytes + i))
 			continue;
 		n++;
-		err = read_header(image, *ret_bytes + i, size - i, vaddr + i, table);
+		err = read_header(image, &relocations, *ret_bytes + i, size - i, vaddr + i, table);
 		if (!err)
 			return 0;
 	}

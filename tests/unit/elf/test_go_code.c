@@ -241,6 +241,46 @@ static void versions(void **state)
 	}
 }
 
+/* Bytes that this process has read so far. */
+static uint64_t bytes_read(void)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/self/io", "re");
+	unsigned long long bytes;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "rchar: %llu", &bytes), 1);
+	return bytes;
+}
+
+/* Words before the table look like headers of tables, and each has to be relocated. The relocations
+ * are read only once. */
+static void relocations_are_read_once(void **state)
+{
+	_cleanup_(unwind_table__cleanup) struct unwind_table *table = NULL;
+	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
+	_cleanup_close_ int fd = memfd_create("go", MFD_CLOEXEC);
+	static struct draft draft = {.is_pie = true};
+	const uint64_t many = 24 << 20;
+	uint64_t before;
+
+	(void)state;
+	make(&draft, 0xfffffff1, go_123, sizeof(go_123));
+	for (size_t at = TABLE - 64; at < TABLE - 40; at += 8) {
+		put(&draft, at, 0xfffffff1, 4);
+		put(&draft, at + 4, 0x08010000, 4);
+	}
+	put(&draft, 0x100 + 3 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), many, 8);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, draft.bytes, FILE_LEN), FILE_LEN);
+	assert_int_equal(ftruncate(fd, (off_t)(RELA + many)), 0);
+	assert_int_equal(elf_image__open_code(fd, "go", &image, NULL), 0);
+	before = bytes_read();
+	assert_int_equal(unwind_table__build(image, 0, &table, NULL), 0);
+	assert_true(bytes_read() - before < 2 * many);
+	/* the table behind them was found */
+	assert_int_equal(unwind_table__find(table, TEXT), UNWIND_GO_FRAME);
+}
+
 /* A file that is not Go's, or whose Go table is invalid, has only the rows of .eh_frame. Nothing is
  * guessed. */
 static void not_go(void **state)
@@ -315,6 +355,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(versions),
+		cmocka_unit_test(relocations_are_read_once),
 		cmocka_unit_test(not_go),
 		cmocka_unit_test(limits),
 		cmocka_unit_test(anything_is_survived),
