@@ -18,7 +18,7 @@
 
 #include "maps.bpf.h"
 
-/* The probes are counted at one in OTHERS_EVERY samples of a process on a CPU (a power of two). At
+/* The probes are counted at one in OTHERS_EVERY (a power of two) samples of a process on a CPU. At
  * most MAX_OTHERS probes are counted at a time. */
 #define MAX_OTHERS   128
 #define OTHERS_EVERY 16

@@ -67,7 +67,7 @@ static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64
 	}
 }
 
-/* Begins a new program after an exec. What the old program held is gone, and so are its peaks.
+/* Resets the peaks for a new program. What the old program held is gone, and so are its peaks.
  * Sites that have not changed since the exec belong to the old program. */
 static __always_inline void peak_exec(struct abi_peak *peak)
 {

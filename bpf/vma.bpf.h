@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Code mappings that user space has not put into the tables yet. After an exec, a fork or a dlopen,
- * user space needs some milliseconds for this. The kernel itself knows the mappings, and is asked
+ * user space adds them some milliseconds later. The kernel itself knows the mappings, and is asked
  * for the mapping of a single address. The file behind the mapping leads to an unwind table, if
  * user space has made one for this file, for any process.
  *

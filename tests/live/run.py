@@ -14,8 +14,8 @@ MEMTRACE_NO_SKIP=1 in the environment, such a test fails. While another tracer h
 tests that run alone cannot run. Their names are then printed first. A kind of probe is listed if
 this version of the kernel should have it, or if memtrace finds it.
 
-Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as
-many as CPUS_EACH allows. Then come tests whose probes are in the code of all processes,
+Tests that may run beside others (harness.test) run first: as many at a time as CPUS_EACH and
+CPUS_EACH_LONG allow. Then come tests whose probes are in the code of all processes,
 WIDE_AT_ONCE at a time. All other tests run alone after them.
 
 A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test
@@ -56,6 +56,7 @@ HARM = re.compile(r"code changed after the end|code is still changed|code is cha
 TRIED = re.compile(r"twice wrong|said to grow twice")
 LIMIT_S = 900
 CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
+CPUS_EACH_LONG = 0.65  # long tests work more
 WIDE_AT_ONCE = 3
 
 
@@ -235,7 +236,8 @@ def main():
     sociable, wide = ([name for name in names if name in some and not args.single]
                       for some in (harness.sociable, harness.wide))
     alone = [name for name in names if name not in sociable + wide]
-    at_once = max(2, int(os.cpu_count() / CPUS_EACH)) if args.short else 2
+    each = CPUS_EACH if args.short else CPUS_EACH_LONG
+    at_once = max(2, int(os.cpu_count() / each))
     try:
         run_beside(sociable, choose_sociable, at_once, reason, args.v, note)
         run_beside(wide, choose_wide, WIDE_AT_ONCE, reason, args.v, note)

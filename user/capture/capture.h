@@ -55,8 +55,7 @@ void capture__free(struct capture *capture);
 /* The kind of probe whose programs are loaded. */
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Do probes that are placed in one process only stop working when its main thread ends before its
- * other threads? */
+/* Do probes for a single process stop working if its main thread ends before its other threads? */
 bool capture__needs_main_thread(const struct capture *capture);
 
 /* Begins to trace process pid: its calls are counted from activation on. *ret_process is the number
@@ -432,7 +431,7 @@ struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
 
-/* Measures the region calibration on a child of memtrace's own. Meanwhile, for some hundredths of a
+/* Measures these costs on a child process of memtrace's own. Meanwhile, for some hundredths of a
  * second, every system call of the machine costs more. Needs options->regions. 0 or negative
  * errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);

@@ -13,7 +13,7 @@
  * but has another pid. memtrace waits for the helper's end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* A descriptor stands in a place as its number + 1; 0: none. Whoever takes it out of there, by an
+/* A place holds the number of a descriptor + 1; 0: none. Whoever takes it out of there, by an
  * atomic exchange with 0, closes it. A helper takes a descriptor out only just before it closes it.
  * Until then the keeper can still close the descriptor, for example if memtrace is stopped.
  *

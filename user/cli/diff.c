@@ -192,7 +192,7 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 		return usage_error("diff",
 				   "which files? Give two or more profiles, the oldest first");
 	if (is_pair(c) && c->measure == DIFF_GROWTH)
-		return usage_error("diff", "%s shows live bytes, not growth, which may be below 0",
+		return usage_error("diff", "%s shows live bytes only: growth may be negative",
 				   format_names[c->format]);
 	if (is_pair(c))
 		c->measure = DIFF_LIVE;

@@ -61,8 +61,8 @@ static const struct option_row what_rows[] = {
 	 .man = "It goes on running. Only resident pages are read. Only --stacks places probes."},
 	{"stacks", .flag = offsetof(struct heap_config, stacks),
 	 .help = "estimate which functions made the blocks: traces for 30 s first",
-	 .man = "The process is traced with the limits that record has by default, and the probes "
-		"are taken out. Blocks that look like sampled ones are then listed under the "
+	 .man = "Traces the process with the default limits of record, then takes the probes out. "
+		"Blocks that look like sampled ones are then listed under the "
 		"functions that made the sampled ones, even blocks from before the tracing."},
 	{.name = "profile",
 	 .arg = "FILE",

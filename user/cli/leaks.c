@@ -64,7 +64,7 @@ static const struct option_row rows[] = {
 	 .take = take_text,
 	 .to = offsetof(struct leaks_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "Sentences, or the object of --json."},
+	 .man = "Holds the text, or --json's object."},
 	{},
 };
 /* clang-format on */

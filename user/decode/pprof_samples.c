@@ -43,7 +43,7 @@ struct label {
 /* The facts that the labels of one sample state. */
 struct labels {
 	bool has_thread;
-	uint64_t thread; /* the thread's name, a text */
+	uint64_t thread; /* index of the name's text */
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;

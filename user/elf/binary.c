@@ -20,8 +20,8 @@
 /* limit of the bytes that are compared in all. A comparison is longest if two files differ only in
  * their last byte */
 #define MAX_COMPARED (1ULL << 32)
-/* So many bytes more may be compared for each second that passes: the agent runs for months, and
- * new containers bring new copies. */
+/* Each second raises the limit by this: the agent runs for months, and new containers bring new
+ * copies. */
 #define COMPARED_PER_S (1ULL << 20)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The separate debug file of a program or library: where distributions put the symbols and lines
- * that they strip off. */
+/* The separate debug file of a program or library: the symbols and line tables that
+ * distributions strip off. */
 #ifndef MEMTRACE_ELF_DEBUG_FILE_H
 #define MEMTRACE_ELF_DEBUG_FILE_H
 

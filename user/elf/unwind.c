@@ -71,7 +71,7 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct curso
 			break;
 		case 'P':
 			encoding = cursor__bytes(&data, 1);
-			/* DW_EH_PE_aligned would need the address; it is not used on x86-64. */
+			/* DW_EH_PE_aligned needs this field's address; x86-64 never uses it. */
 			if ((encoding & 0x70) == DW_EH_PE_aligned)
 				return false;
 			cursor__number(&data, encoding);

@@ -305,8 +305,8 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* Evidence by classes: for each sample page that is in the tree, one; and one more if the page's
- * extent proves the classes. */
+/* By set of classes: the number of sample pages that fit the set. A page counts twice if its extent
+ * proves the set. */
 struct evidence {
 	size_t of[N_CLASSES];
 };

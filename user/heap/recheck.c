@@ -374,7 +374,7 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
-/* Returns how many bytes of memory all tables have, before they are freed. before: the number of
+/* Returns the bytes of all tables. Call it before they are freed. before: the number of
  * blocks in `before` of recheck__scan(). */
 static size_t table_bytes(const struct checking *c, size_t before)
 {

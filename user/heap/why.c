@@ -495,8 +495,8 @@ static int scan_next(struct looking *l, struct error *err)
 	return o->freeze_ms ? look_frozen(l, err) : look_once(l, err);
 }
 
-/* Corrects the last verdicts on blocks that were asked for. If a block was called lost, but was
- * held in a later scan, it is in doubt. Returns whether there are such blocks. */
+/* Corrects the last full scan's verdicts on blocks that were asked for. If a block was called lost,
+ * but a later scan found it held or changed, it is in doubt. Returns whether there are any. */
 static bool settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;

@@ -3,9 +3,9 @@
  *
  * Every window adds a record of itself, and one for each stack that allocated in it. When there are
  * OLD_WINDOWS_MAX windows (without stretches), some of the older half are dropped, with the births
- * in them. One window in 2, 4, 8 ... is kept, evenly over the run. The kept windows are still a
- * sample of the run's time (BIRTHS in profile/windowed.h): a stratum then has as many windows as
- * before, but lasts longer. Each kept window has the number of windows that it stands for
+ * in them. Of the older windows, one in 2, 4, 8 ... is kept. The kept windows are still a sample of
+ * the run's time (BIRTHS in profile/windowed.h): a stratum then has as many windows as before, but
+ * lasts longer. Each kept window has the number of windows that it stands for
  * (survivors_window.stands). Sums over the whole run need this number; strata do not.
  *
  * STRETCHES of continuous tracing stand for themselves only. No stretch can be dropped, because

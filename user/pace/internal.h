@@ -72,7 +72,7 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p);
 double pace__least(struct scheduler *sc);
 /* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
-/* Returns when pace__step() or another step is due for the process's window. */
+/* Returns when the process's window needs its next step, of any kind. */
 uint64_t pace__due_ns(const struct paced *p);
 
 /* --- favours.c --- */

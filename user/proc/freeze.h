@@ -32,8 +32,8 @@ struct freeze {
 
 /* Stops all threads of pid for at most `max_ms` milliseconds from now. 0: all threads are stopped;
  * call freeze__end(). After an error (negative errno), no thread stays stopped. -ETIMEDOUT: not all
- * threads stopped in time; -EPERM: another debugger has the process, or memtrace is not permitted
- * to stop it; -ESRCH; others. */
+ * threads stopped in time; -EPERM: another debugger has the process, or memtrace may not stop it;
+ * -ESRCH: there is no such process; others. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
 /* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was

@@ -375,7 +375,7 @@ struct enders {
 	size_t stack[ONE_BY_ONE];
 	double expected[ONE_BY_ONE + 1][WINDOWED_GROUPS];
 	int n;
-	const double *lost; /* by group: blocks that windows have lost */
+	const double *lost; /* -net_blocks of the windows, by group */
 };
 
 static double deficit_of(const struct windowed_result *r)
@@ -694,7 +694,7 @@ static void fit_growth_into(struct windowed_result *results, struct windowed_sta
 			results[i].replaces = true;
 		}
 		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
-		/* at most, all live bytes were allocated in these seconds */
+		/* the growth in these seconds is at most the live bytes */
 		growth->bytes_per_s = fmin(growth->bytes_per_s, results[i].live_bytes / seconds);
 		growth->low = fmin(fmax(growth->low, -most), fmax(growth->bytes_per_s, 0));
 		growth->high = fmin(fmax(growth->high, -most), most);

@@ -4,18 +4,17 @@
  * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h).
  * Suppose that the true net time of windows is 1/k of the measured net time. Then what windows saw
  * stands for k times as much. log k is nearly normal, with mean 0 and standard deviation e. e
- * combines struct windowed_run.clock_error with the spread
- * of windows' net times. The growth A of anonymous memory
- * is known without windows. So A narrows k down: Bayes' rule is applied to BALANCE_GRID values of
- * k. This is done only if the process's number of blocks surely grows. Let G(k) be the growth of
- * all stacks together, computed with the factor k. G(k) includes the allocator's overhead of each
- * block. A should equal G(k), so log(A / G(k)) is nearly normal with mean 0. Its variance has two
- * parts: that of G, and ANON_ERROR^2 for the memory that allocators keep for themselves. There are
- * two other cases, each with a prior chance. BY_CLOCK: the growing memory follows the wall clock,
- * and log(A / G) may be anything from 0 down to -log(windowed_run.hidden). WALL CLOCK below
- * explains this. OTHER_THINGS: A is the growth of memory that is in no stack. The model takes the k
- * with the largest weight. The remaining error of k is the weighted root mean square of the
- * deviations from the chosen k.
+ * combines struct windowed_run.clock_error with the spread of windows' net times. The growth A of
+ * anonymous memory is known without windows. So A narrows k down: Bayes' rule is applied to
+ * BALANCE_GRID values of k. This is done only if the process's number of blocks surely grows. Let
+ * G(k) be the growth of all stacks together, computed with the factor k. G(k) includes the
+ * allocator's overhead of each block. A should equal G(k), so log(A / G(k)) is nearly normal with
+ * mean 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators
+ * keep for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing
+ * memory follows the wall clock, and log(A / G) may be anything from 0 down to
+ * -log(windowed_run.hidden). WALL CLOCK below explains this. OTHER_THINGS: A is the growth of
+ * memory that is in no stack. The model takes the k with the largest weight. The remaining error of
+ * k is the weighted root mean square of the deviations from the chosen k.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen
  * to tell which of the two is right (struct survival.doubtful). If anonymous memory surely grows,

@@ -126,8 +126,8 @@ static bool is_noise(size_t few, size_t n)
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
 }
 
-/* Leaves out the makers of a group, one after the other, and judges its samples by the samples of
- * the other makers. Makers with few samples prove nothing and are skipped. room: for n samples. */
+/* Leaves out each maker of a group in turn, and judges this maker's samples by those of the other
+ * makers. Makers with few samples prove nothing and are skipped. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {

@@ -289,7 +289,7 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 
 /* --- ends --- */
 
-/* The renewal equation is solved in PARTS steps per class. A class is half as wide as its age. With
+/* The renewal equation is solved in PARTS steps per class. A class spans ages from a to 1.5 a. With
  * steps as wide as classes, lives would seem a tenth too short. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)

@@ -392,7 +392,7 @@ void region_calls__compare(struct target *target);
 void region_calls__note(struct session *session);
 
 /* Some calls of a process are seen before the session has news of that process. This function gives
- * each process these earlier calls. Call it after news of processes. */
+ * each process its earlier calls. Call it after news of processes. */
 void region_calls__find_parents(struct session *session);
 
 /* Applies to the targets' books the calls that are old enough to be settled. `all`: applies every

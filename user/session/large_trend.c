@@ -22,7 +22,7 @@ struct sums {
 	/* of large blocks that live, each counted once: what the program asked for */
 	double seen, n_seen;
 	/* Blocks that were born before the first list was made, in a continuous stretch, and that
-	 * were not sampled. Bytes, and their variance: as estimated from the sampled ones. */
+	 * were not sampled. Bytes and their variance, estimated from the sampled blocks. */
 	double alike, alike_variance;
 };
 

@@ -387,7 +387,7 @@ static void put_tracer(const struct feed_message *round, const struct form *form
 		return;
 	put_one(form, "tracer_cpu_seconds", "counter", "seconds",
 		"CPU time of the tracer and of its children that have ended.",
-		(double)(round->cpu_ns / 1000000) / 1e3);
+		(double)round->cpu_ns / 1e9);
 	put_one(form, "tracer_resident_bytes", "gauge", "bytes",
 		"Peak of the tracer's resident memory.", (double)round->user_bytes);
 	put_one(form, "tracer_kernel_bytes", "gauge", "bytes",
