@@ -310,6 +310,8 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 	if (profile__is_regions(profile) || profile__is_faults(profile))
 		complain("%s: it does not store %s: it is a profile of %s", c->path, what,
 			 profile_what__name(profile->what));
+	else if (profile->part)
+		complain("%s: it does not store %s: it is of a part of a run", c->path, what);
 	else if (!profile->mode)
 		complain("%s: it does not store %s: memtrace's own .pb.gz files do", c->path, what);
 	else if (!profile->own_version)

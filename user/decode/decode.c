@@ -357,7 +357,8 @@ static int name_unnamed(struct draft *draft, struct profile_location *location)
 static bool lacks_allocated(const struct draft *draft)
 {
 	const struct profile *profile = draft->profile;
-	bool own_run = profile->own_version && profile->mode && !profile__is_filtered(profile);
+	bool own_run = (profile->own_version && profile->mode && !profile__is_filtered(profile)) ||
+		       profile->part == PART_CHANGE;
 
 	if (draft->sums.alloc_objects + draft->sums.alloc_bytes > 0)
 		return false;

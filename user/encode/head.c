@@ -236,7 +236,10 @@ static void put_part_head(const struct profile *profile, const struct estimate *
 	if (*comm)
 		sink__printf(sink, "%s, ", comm);
 	sink__printf(sink, "change within %.1f s of a run, ", profile->duration_s);
-	put_foreign_sampling(profile, sink);
+	if (profile->interval_bytes)
+		put_foreign_sampling(profile, sink);
+	else
+		sink__puts(sink, "from samples");
 	if (profile->no_allocated)
 		sink__puts(sink, "\nallocated in this time: not known");
 	else

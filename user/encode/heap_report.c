@@ -32,6 +32,15 @@ bool heap_report__refusal(const struct census *census, char *text, size_t size)
 
 		if (doubt <= CENSUS_MAX_DOUBT)
 			continue;
+		if (!heap_quality__slabs_agree(&census->quality[i])) {
+			snprintf(
+				text, size,
+				"%" PRIu64 " slabs of %s do not agree with their own counts: this "
+				"build probably has other sizes of blocks than those that memtrace "
+				"knows",
+				census->quality[i].broken_slabs, heap_allocator__name(i));
+			return true;
+		}
 		snprintf(
 			text, size,
 			"%.0f %% of the memory of %s made no sense or was not resident: more than "

@@ -530,6 +530,9 @@ static void put_run(struct pprof *p)
 static void put_comments(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
+	enum profile_part part = !p->interval	     ? profile->part
+				 : p->interval->live ? PART_CHANGE
+						     : PART_LIVE;
 	const struct profile_counter *lost;
 
 	put_comment(p, COMMENT_WHAT ": %s", profile_what__name(profile->what));
@@ -541,9 +544,8 @@ static void put_comments(struct pprof *p)
 		put_comment(p, COMMENT_COMM ": %s", profile->comm);
 	if (profile->exe && *profile->exe)
 		put_comment(p, COMMENT_EXE ": %s", profile->exe);
-	if (p->interval)
-		put_comment(p, COMMENT_PART ": %s",
-			    profile_part__name(p->interval->live ? PART_CHANGE : PART_LIVE));
+	if (part)
+		put_comment(p, COMMENT_PART ": %s", profile_part__name(part));
 	else
 		put_run(p);
 	for (size_t i = 0; (lost = profile__loss(profile, i)); i++)
@@ -551,7 +553,7 @@ static void put_comments(struct pprof *p)
 			put_comment(p, "%s%s: %" PRIu64,
 				    i < profile->lost.n ? COMMENT_LOST : COMMENT_RUN_LOST,
 				    lost->name, lost->count);
-	if (!p->interval)
+	if (!part)
 		put_findings(p);
 	if (p->threads_left_out)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);

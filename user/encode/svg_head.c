@@ -105,6 +105,8 @@ const char *svg_what(const struct profile *profile)
 		return profile->drawn == DRAWN_PATHS	? "held or lost"
 		       : profile->drawn == DRAWN_CENSUS ? "in the heap"
 							: "in use";
+	if (profile->part == PART_CHANGE)
+		return "gained";
 	if (lower)
 		return "live, at least";
 	if (profile__is_faults(profile))
@@ -164,6 +166,8 @@ static int put_sampling(FILE *out, const struct profile *profile)
 	with_commas(profile->alloc_calls, calls);
 	if (profile->drawn) {
 		fputs(drawn_how(profile), out);
+	} else if (profile->part) { /* the counts of the whole run are not in its file */
+		put_foreign_sampling(profile, &sink);
 	} else if (profile__is_regions(profile)) {
 		fprintf(out, "%s%s calls that took memory",
 			profile__is_surely_exact(profile) ? "exact: " : "", calls);

@@ -17,8 +17,8 @@
  * to this many bytes. */
 #define ROUNDING_BYTES 64
 
-/* If the totals' change and that of live bytes differ by more than this share of what was
- * allocated, the totals do not explain the change of live bytes. */
+/* If the totals' change and that of live bytes differ by more than this share of live bytes, the
+ * totals do not explain the change. (A block has the same rounding in both.) */
 #define OTHER_TOTALS 0.01
 
 /* What is known of one stack in one profile. */
@@ -163,7 +163,8 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 		return;
 	/* What came less what went is the change, unless memory went without being freed, as at an
 	 * exec. Then the totals do not bound the blocks of one snapshot only. */
-	if (fabs(born - died - gained) > OTHER_TOTALS * to->alloc_bytes + rounding)
+	if (fabs(born - died - gained) >
+	    OTHER_TOTALS * fmax(from->live.bytes, to->live.bytes) + rounding)
 		return;
 	a = of_totals(to->freed_objects - from->freed_objects, died > rounding ? died : 0,
 		      interval);
@@ -342,8 +343,12 @@ static bool are_in_order(const struct diff *d)
 	return true;
 }
 
-/* Names the kind of a profile's stacks. */
-static const char *kind_of(const struct profile *profile)
+static bool has_totals(const struct diff *d)
+{
+	return !d->profiles[0]->no_allocated && !d->profiles[d->n_profiles - 1]->no_allocated;
+}
+
+const char *diff__kind_of(const struct profile *profile)
 {
 	return profile->drawn ? profile_drawn__name(profile->drawn) : "stacks of a run";
 }
@@ -375,7 +380,7 @@ static int check(struct diff *d, struct error *err)
 			return error__set(err, -EINVAL,
 					  "profile 1 is of %s, profile %zu of %s: they do not "
 					  "count the same thing",
-					  kind_of(first), i + 1, kind_of(p));
+					  diff__kind_of(first), i + 1, diff__kind_of(p));
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (profile__is_lower_bound(p))
@@ -532,7 +537,8 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		}
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
-		if (d->one_run && !d->windowed) /* windows do not count totals */
+		/* windows do not count totals, and a selection by thread or age has none */
+		if (d->one_run && !d->windowed && has_totals(d))
 			narrow(&from, &to, coarser_interval(d), ret_sides);
 		judge(d, &stack->change, ret_sides, growing, shrinking);
 	}

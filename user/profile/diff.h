@@ -115,6 +115,9 @@ enum diff_warning {
 		DIFF_WARNINGS_MAX
 };
 
+/* Names the kind of a profile's stacks; static. */
+const char *diff__kind_of(const struct profile *profile);
+
 /* why a profile with a `part` cannot be compared */
 #define DIFF_OF_PART                                                                               \
 	"is only of an interval: it has the changes within a part of a run, not its memory (the "  \

@@ -487,7 +487,7 @@ struct interval profile__live_interval(const struct profile *profile, const stru
 
 	if (!(live->bytes > 0) && profile__is_windowed(profile))
 		ret.high = NAN;
-	else if (!(live->bytes > 0) && (profile->alloc_calls || !profile->mode))
+	else if (!(live->bytes > 0) && (profile->alloc_calls || !profile->mode || profile->part))
 		ret.high = estimate__unseen(profile->interval_bytes);
 	if (!profile->interval_bytes || profile__is_lower_bound(profile))
 		ret.high = NAN;

@@ -399,6 +399,11 @@ static int check(struct replicas *r, struct error *err)
 				profile_what__name(p->what));
 		if (p->part)
 			return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, i + 1);
+		if (first->drawn != p->drawn)
+			return error__set(err, -EINVAL,
+					  "profile 1 is of %s, profile %zu of %s: they do not "
+					  "count the same thing",
+					  diff__kind_of(first), i + 1, diff__kind_of(p));
 		for (size_t k = 0; k < i; k++)
 			if (profile__same_run(r->profiles[k], p))
 				return error__set(

@@ -1009,7 +1009,7 @@ static void a_part_of_a_run_is_told(void **state)
 					   .allocated = allocated,
 					   .live = gained,
 					   .most_sites = SIZE_MAX};
-	struct profile *profile = rich(), *part;
+	struct profile *profile = rich(), *part, *again;
 	struct contradictions doubts;
 	char *text;
 
@@ -1040,6 +1040,10 @@ static void a_part_of_a_run_is_told(void **state)
 	assert_has(text, "profile 1 is only of an interval");
 	free(text);
 	assert_has(leaks__refusal(part), "is only of an interval");
+	again = round_trip(part); /* as report -f pprof writes it */
+	assert_int_equal(again->part, PART_CHANGE);
+	assert_int_equal(again->alloc_calls, 0);
+	profile__free(again);
 	profile__free(part);
 	/* the sampling interval does not give the error of a difference */
 	profile->interval_bytes = 65536;

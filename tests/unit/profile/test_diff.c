@@ -689,8 +689,9 @@ static void what_does_not_grow_is_not_said_to(void **state)
 
 /* Between the snapshots, the process executes its program again. The 100 blocks of the old one are
  * gone without being freed, and the new one has 110. The totals alone would say that 110 blocks
- * came and none went. */
-static void totals_do_not_hold_across_an_exec(void **state)
+ * came and none went. before: samples of blocks that the stack had allocated and freed long
+ * before. */
+static void assert_exec_is_noticed(double before)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
 	double w = 16.0 / -expm1(-16.0 / R);
@@ -698,19 +699,18 @@ static void totals_do_not_hold_across_an_exec(void **state)
 	struct diff *diff;
 	size_t site;
 
-	(void)state;
 	snapshot_of(a, 30);
 	snapshot_of(b, 60);
 	site = add_stack(a, "again", 0, 16, 100);
-	a->sites[site].alloc_bytes = 100 * w;
-	a->sites[site].alloc_objects = 100 * w / 16;
+	a->sites[site].alloc_bytes = (before + 100) * w;
+	a->sites[site].alloc_objects = (before + 100) * w / 16;
 	site = add_stack(b, "again", 0, 16, 110);
-	b->sites[site].alloc_bytes = 210 * w;
-	b->sites[site].alloc_objects = 210 * w / 16;
+	b->sites[site].alloc_bytes = (before + 210) * w;
+	b->sites[site].alloc_objects = (before + 210) * w / 16;
 	end_profile(a);
 	end_profile(b);
-	a->sites[0].freed_bytes = b->sites[0].freed_bytes = 0;
-	a->sites[0].freed_objects = b->sites[0].freed_objects = 0;
+	a->sites[0].freed_bytes = b->sites[0].freed_bytes = before * w;
+	a->sites[0].freed_objects = b->sites[0].freed_objects = before * w / 16;
 	diff = DIFF(a, b);
 	assert_true(diff->one_run);
 	stack = find(diff, "again");
@@ -720,6 +720,42 @@ static void totals_do_not_hold_across_an_exec(void **state)
 	diff__free(diff);
 	profile__free(a);
 	profile__free(b);
+}
+
+static void totals_do_not_hold_across_an_exec(void **state)
+{
+	(void)state;
+	assert_exec_is_noticed(0);
+	assert_exec_is_noticed(99900);
+}
+
+/* A selection by thread or age has no totals: allocated is what is live, and nothing was freed. */
+static void what_has_no_totals_is_not_bounded_by_them(void **state)
+{
+	struct profile *p[2] = {new_profile(R), new_profile(R)};
+	const struct diff_stack *stack;
+	struct diff *diff;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		size_t site;
+
+		snapshot_of(p[i], 30 * (i + 1));
+		site = add_stack(p[i], "some", 0, 16, i ? 115 : 100);
+		p[i]->sites[site].alloc_bytes = p[i]->sites[site].live.bytes;
+		p[i]->sites[site].alloc_objects = p[i]->sites[site].live.objects;
+		end_profile(p[i]);
+		p[i]->sites[site].freed_bytes = p[i]->sites[site].freed_objects = 0;
+		p[i]->no_allocated = true;
+	}
+	diff = DIFF(p[0], p[1]);
+	assert_true(diff->one_run);
+	stack = find(diff, "some");
+	assert_close(stack->change.p_grows, chance__of_normal(15 / sqrt(215)), 0.05);
+	assert_false(stack->grows);
+	diff__free(diff);
+	profile__free(p[0]);
+	profile__free(p[1]);
 }
 
 /* Adds to two snapshots of one run the samples of a stack that are live at each time. Blocks of one
@@ -848,6 +884,7 @@ int main(void)
 		cmocka_unit_test(intervals_may_differ),
 		cmocka_unit_test(snapshots_of_a_run_share_their_samples),
 		cmocka_unit_test(totals_do_not_hold_across_an_exec),
+		cmocka_unit_test(what_has_no_totals_is_not_bounded_by_them),
 		cmocka_unit_test(stacks_match_by_names),
 		cmocka_unit_test(places_match_by_build_id),
 		cmocka_unit_test(what_cannot_be_compared_says_why),
