@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -463,15 +462,6 @@ static void say_alive(const struct run *run)
 	(void)!write(run->alive, "", 1);
 }
 
-/* Returns the next signal's number. */
-static int read_signal(int signal_fd)
-{
-	struct signalfd_siginfo info;
-
-	return read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo
-									     : 0;
-}
-
 /* Traces until a signal, the end of the duration, or the end of all named processes. 0, or the exit
  * status after a complaint. */
 static int go_on(struct run *run, int signal_fd)
@@ -502,7 +492,7 @@ static int go_on(struct run *run, int signal_fd)
 		session__hurry(run->session);
 		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if (fds[1].revents & POLLIN)
-			return read_signal(signal_fd) == SIGTERM ? SERVICE_TERMINATED : 0;
+			return SERVICE_TERMINATED;
 		if (session__dispatch(run->session))
 			return 0;
 		say_refused(run->session, &told);

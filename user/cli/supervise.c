@@ -165,7 +165,7 @@ static int on_ended(struct supervisor *s, int status)
 		s->start_at_s = now;
 		return -1;
 	}
-	if (s->on_trial && exit_status && s->service->revert &&
+	if (s->on_trial && exit_status && exit_status != SERVICE_TERMINATED && s->service->revert &&
 	    s->service->revert(s->service->ctx)) {
 		complain("no tracer starts with the new configuration: the earlier one is in force "
 			 "again");
@@ -177,7 +177,7 @@ static int on_ended(struct supervisor *s, int status)
 	if (!exit_status || (!s->started && !s->ever_started))
 		return exit_status;
 	if (exit_status == SERVICE_TERMINATED)
-		complain("somebody else has sent SIGTERM to the tracer");
+		complain("somebody else has sent the tracer a signal to end");
 	if (WIFSIGNALED(status))
 		complain("the tracer was ended by signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));

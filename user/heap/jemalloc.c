@@ -186,7 +186,8 @@ static uint64_t slab_bytes(uint64_t block_size)
 
 /* Does the extent look as it must if its build has these classes? This tells the classes apart,
  * because the same number stands for blocks of other sizes. The extent of a large block has at most
- * one page more than the block. The option slab_sizes makes other slabs. They prove nothing. */
+ * one page more than the block. The option slab_sizes makes other slabs: they prove nothing, or
+ * rarely the wrong classes (most_evidence()). */
 static bool proves(const struct jemalloc *j, const struct jemalloc_classes *classes,
 		   const struct extent *extent)
 {
@@ -309,14 +310,19 @@ static void take_samples(struct image *image, struct samples *samples)
  * proves the set. */
 struct evidence {
 	size_t of[N_CLASSES];
+	size_t against[N_CLASSES]; /* sample pages that are in the tree and cannot be of the set */
 };
 
+/* Returns the set of classes with the fewest pages against it; of several such sets, the one with
+ * the most evidence. Slabs by the option slab_sizes may prove a wrong set, but large and free
+ * extents never fit it. */
 static size_t most_evidence(const struct evidence *evidence)
 {
+	const size_t *of = evidence->of, *against = evidence->against;
 	size_t most = 0;
 
 	for (size_t k = 1; k < N_CLASSES; k++)
-		if (evidence->of[k] > evidence->of[most])
+		if (against[k] < against[most] || (against[k] == against[most] && of[k] > of[most]))
 			most = k;
 	return most;
 }
@@ -324,9 +330,15 @@ static size_t most_evidence(const struct evidence *evidence)
 static void add_evidence(const struct jemalloc *j, uint64_t entry, struct extent *extent,
 			 struct evidence *evidence)
 {
-	for (size_t k = 0; k < N_CLASSES; k++)
-		if (take_size(j, &all_classes[k], entry, extent))
-			evidence->of[k] += 1 + proves(j, &all_classes[k], extent);
+	bool slab = RECORD_SLAB(extent->words[RECORD_BITS]);
+
+	for (size_t k = 0; k < N_CLASSES; k++) {
+		bool fits = take_size(j, &all_classes[k], entry, extent);
+		bool proven = fits && proves(j, &all_classes[k], extent);
+
+		evidence->of[k] += fits + proven;
+		evidence->against[k] += !fits || (!proven && !slab);
+	}
 }
 
 /* Adds the evidence of the sample pages of a GiB. from_root: the root's entry for these pages.

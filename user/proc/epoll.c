@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/far.h"
 #include "base/io.h"
 #include "proc/process.h"
@@ -26,7 +27,8 @@
 struct collected {
 	int fd; /* the file in memory that gets the data */
 	uint64_t piece[PIECE];
-	size_t n, total;
+	size_t n, total, lines;
+	double end_s; /* monotonic: nothing is read after this time */
 };
 
 static int flush(struct collected *c)
@@ -73,6 +75,9 @@ static int read_lines(pid_t pid, const char *name, struct collected *c)
 	while (!err && fgets(line, sizeof(line), file)) {
 		uint64_t data;
 
+		/* A process can add one file under many numbers, so the list has any length. */
+		if (++c->lines > EPOLL_MAX_LINES || clock__monotonic_s() > c->end_s)
+			return -EFBIG;
 		if (sscanf(line, "tfd: %*d events: %*x data: %" SCNx64, &data) == 1)
 			err = collect(c, data);
 	}
@@ -108,7 +113,8 @@ static int read_all(int none, const void *in, void *out)
 		return -errno;
 	if (has_many(dir))
 		return -EFBIG;
-	c = (struct collected){.fd = memfd_create("epoll", MFD_CLOEXEC)};
+	c = (struct collected){.fd = memfd_create("epoll", MFD_CLOEXEC),
+			       .end_s = clock__monotonic_s() + PATIENCE_MS / 1e3};
 	if (c.fd < 0)
 		return -errno;
 	while ((entry = readdir(dir))) {
@@ -134,7 +140,7 @@ int epoll_kept__read(pid_t pid, struct epoll_kept *ret)
 	pid_t living = process__living_thread(pid);
 	struct far_work work = {
 		.fn = read_all,
-		.key = (uint64_t)pid,
+		.key = 1ULL << 62 | (uint32_t)pid, /* files have their device here */
 		.fd = -1,
 		.in = &living,
 		.in_bytes = sizeof(living),

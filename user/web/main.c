@@ -34,7 +34,7 @@
 #define REQUEST_S    30 /* seconds for one request and its answer; then the connection ends */
 /* replaces REQUEST_S while over half of the socket's connections are in use */
 #define CROWDED_S    5
-#define FEED_WAITS_S 10 /* at most this long the feed waits for receivers of pushes */
+#define FEED_WAITS_S 2 /* at most this long the feed waits for receivers of pushes */
 #define MEMORY_BYTES (1ULL << 30)
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 /* bytes of a body that is too large: after these, the connection ends */
@@ -86,17 +86,26 @@ static double fed_s; /* monotonic: when the feed was last read */
 static bool is_over; /* the tracer has ended, or what came from it cannot be used */
 
 /* The feed brings up to AT_ONCE profiles at a time, faster than a receiver of pushes takes them.
- * While a queue of pushes is filling up, the feed waits, and profiles wait in the tracer's outbox,
- * which is longer. It does not wait for a receiver that stays too slow. */
+ * While a queue of pushes is filling up, the feed waits, and profiles wait in the tracer's outbox.
+ * It does not wait for a receiver that stays too slow, and not again until the queue is half
+ * empty. If the outbox is full, profiles are lost for all, not only for this receiver: so it waits
+ * for a short time only, and never again once the tracer has lost profiles. */
 static bool lets_feed_wait(const struct site *site)
 {
 	static double behind_since_s = -1;
+	static uint64_t n_dropped; /* when the feed waited for the first time */
+	static bool has_waited;
 	double now = clock__monotonic_s();
 
 	if (!site->push || !push__is_behind(site->push)) {
 		behind_since_s = -1;
 		return false;
 	}
+	if (!has_waited)
+		n_dropped = site->round.n_dropped;
+	has_waited = true;
+	if (site->round.n_dropped > n_dropped)
+		return false;
 	if (behind_since_s < 0)
 		behind_since_s = now;
 	return now < behind_since_s + FEED_WAITS_S && now < fed_s + FEED_EVERY_S;

@@ -448,7 +448,7 @@ static void put_own(const struct site *site, const struct form *form)
 	put_one(form, "rounds", "counter", "", "Rounds of profiles that were received.",
 		(double)store->rounds);
 	put_one(form, "rounds_incomplete", "counter", "",
-		"Rounds in which not all profiles could be made.",
+		"Rounds that failed, or in which not all processes were named.",
 		(double)store->rounds_incomplete);
 	put_one(form, "snapshots_bytes", "gauge", "bytes", "Snapshots that are kept.",
 		(double)store->bytes);

@@ -140,7 +140,7 @@ struct store {
 	size_t n_inactive;
 	size_t bytes;		    /* bytes of all snapshots */
 	uint64_t rounds;	    /* number of rounds that have ended */
-	uint64_t rounds_incomplete; /* of these, rounds that lacked profiles */
+	uint64_t rounds_incomplete; /* of these, rounds that failed or did not name all processes */
 	/* Losses. n_evicted: snapshots that were deleted early or for which there was no room;
 	 * n_unreadable: profiles that could not be read; n_refused: profiles of processes for which
 	 * there was no room. */

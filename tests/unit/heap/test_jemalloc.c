@@ -264,6 +264,35 @@ static void test_slabs_tell_classes(void **state)
 	end();
 }
 
+/* The option slab_sizes makes slabs of five pages for blocks of 64 bytes (number 4 of the usual
+ * classes). By themselves they look like slabs for blocks of 40 bytes, number 4 in steps of 8. A
+ * large extent shows which it is. */
+static void test_other_slab_sizes(void **state)
+{
+	const struct model large = {.addr = HEAP + 0x20000, .size = 0xa000, .szind = 41};
+
+	(void)state;
+	if (eight)
+		return;
+	start();
+	put_extent(&large);
+	for (size_t i = 0; i < 3; i++) {
+		const uint64_t addr = HEAP + 0x1000 + 0x8000 * i, edata = next_edata;
+		struct model slab = {.addr = addr, .size = 0x5000, .slab = 1, .n_free = 317};
+
+		for (size_t k = 3; k < 320; k++)
+			slab.bitmap[k / 64] |= 1ULL << k % 64;
+		put_extent(&slab);
+		fake__put(&fake, edata, 1ULL << 12 | 4ULL << 20 | slab.n_free << 28);
+		for (uint64_t page = addr; page < addr + slab.size; page += 4096)
+			fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff), 4ULL << 48 | edata | 1);
+	}
+	find();
+	assert_int_equal(sum(0, PLACE_IN_USE).blocks, 9);
+	assert_int_equal(sum(0, PLACE_IN_USE).bytes, 9 * 64);
+	end();
+}
+
 /* In jemalloc 5.3.1, the record of a block of 0x9000 bytes has the number of the size class
  * 0xa000. */
 static void test_large_pages(void **state)
@@ -766,6 +795,7 @@ int main(void)
 		cmocka_unit_test(test_behind_files),
 		cmocka_unit_test(test_old_slabs),
 		cmocka_unit_test(test_slabs_tell_classes),
+		cmocka_unit_test(test_other_slab_sizes),
 		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_whole_extents),
 		cmocka_unit_test(test_what_disagrees),
