@@ -60,8 +60,8 @@ static void hint(const char *word)
 			word);
 	else
 		fprintf(stderr,
-			"Try 'memtrace --comm %s' for what runs by that name, or 'memtrace "
-			"--help'.\n",
+			"Try 'memtrace -p $(pgrep -d, -x %s)' for what runs by that name, or "
+			"'memtrace --help'.\n",
 			word);
 }
 

@@ -140,7 +140,7 @@ def capabilities_for_files():
         with Tracer("-p", target.pid, "-o", directory + "/out") as tracer:
             check_kept(tracer.process.pid, TRACING | ROOT | {"dac_override"})
             tracer.stop()
-        expect_equal(len(os.listdir(directory)), 2, "files")
+        expect_equal(len(os.listdir(directory)), 3, "files")
 
 
 @test(beside=True)
@@ -284,7 +284,7 @@ def capabilities_without_root(kind):
         expect_equal(process.returncode, 0, err)
         profile = json.loads(out)
         check_exact(truth, profile)
-        expect_equal(len(os.listdir(directory)), 2, "files")
+        expect_equal(len(os.listdir(directory)), 3, "files")
         expect_equal({os.stat(f"{directory}/{name}").st_uid for name in os.listdir(directory)},
                      {NOBODY}, "their user")
 

@@ -150,7 +150,7 @@ def input_exits_during_attach():
                 expect_equal(os.listdir(directory), [], "files")
             else:
                 expect_equal(result.json()["pid"], target.pid, "pid")
-                expect_equal(len(os.listdir(directory)), 2, "files")
+                expect_equal(len(os.listdir(directory)), 3, "files")
     return f"{seen[0]} profiles, {seen[1]} messages (seed {seed})"
 
 
@@ -266,7 +266,7 @@ def input_usage():
             (["-p", "-1"], ["'-1'", "pid"]),
             (["-p", "99999999999"], ["'99999999999'", "pid"]),
             (["--"], ["which process"]),
-            (["frobnicate"], ["'frobnicate'", "--comm frobnicate"]),
+            (["frobnicate"], ["'frobnicate'", "pgrep -d, -x frobnicate"]),
             (["1234"], ["'1234'", "memtrace -p 1234"]),
             (["./leak"], ["'./leak'", "memtrace -- ./leak"]),
             (["-p", pid, "true"], ["'true'", "--"]),
@@ -519,4 +519,4 @@ def output_closed():
                 result = run(["sh", "-c", f'{{ "$@"; echo "status $?" >&2; }} {redirect}', "sh",
                               MEMTRACE, "-p", target.pid, "-d", "0.3", "-o", directory + "/out"])
                 expect_words(result.err, "status 1$", "memtrace: .*standard output")
-                expect_equal(len(os.listdir(directory)), 2, "files")
+                expect_equal(len(os.listdir(directory)), 3, "files")

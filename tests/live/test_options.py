@@ -50,7 +50,8 @@ def options_json_file():
                 expect({"function", "object", "offset", "instruction", "emulated",
                         "kind"} <= probe.keys(), probe)
             expect_equal(profile["files"], [f"{directory}/out.{profile['pid']}.{extension}"
-                                            for extension in ("heap", "collapsed")], "files")
+                                            for extension in ("heap", "collapsed",
+                                                             "pb.gz")], "files")
         expect_equal(sorted(os.listdir(directory)),
                      sorted(["json", *(os.path.basename(f) for p in profiles
                                        for f in p["files"])]), "files")
@@ -159,13 +160,13 @@ def options_quiet_and_formats():
         for options, extensions in ((["-f", "heap"], ["heap"]),
                                     (["-f", "collapsed"], ["collapsed"]),
                                     (["-f", "svg,heap"], ["heap", "svg"]),
-                                    (["-f", "none"], []), ([], ["collapsed", "heap"])):
+                                    (["-f", "none"], []), ([], ["collapsed", "gz", "heap"])):
             result = memtrace("-q", *options, "-o", directory + "/out", "--", "true")
             expect_equal((result.status, result.out, result.err), (0, "", ""), result)
             found = sorted(name.rsplit(".", 1)[1] for name in os.listdir(directory))
             expect_equal(found, extensions, options)
             for name in os.listdir(directory):
-                expect(re.fullmatch(r"out\.\d+\.(heap|collapsed|svg)", name), name)
+                expect(re.fullmatch(r"out\.\d+\.(heap|collapsed|pb\.gz|svg)", name), name)
                 os.unlink(f"{directory}/{name}")
 
 
@@ -248,7 +249,7 @@ def end_by_signal():
                 profile = tracer.stop(sig).json()
             live = sum(f["live_bytes"] for f in truth["functions"].values())
             expect_equal(profile["live_bytes"], live, f"live bytes after {sig.name}")
-            expect_equal(len(os.listdir(directory)), 2, f"files after {sig.name}")
+            expect_equal(len(os.listdir(directory)), 3, f"files after {sig.name}")
             expect(target.alive(), "the target died")
 
 
@@ -498,7 +499,7 @@ def command_is_told_to_end():
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE_S)
         expect_equal((process.returncode, err), (9, ""), "status and messages")
-        expect_equal(len(os.listdir(directory)), 2, "files")
+        expect_equal(len(os.listdir(directory)), 3, "files")
 
 
 @test(beside=True)

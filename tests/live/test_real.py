@@ -86,7 +86,7 @@ def real_redis():
         expect_equal(redis.ask("GET", "nothing"), None, "an answer after all that")
         for path in profile["files"]:
             expect(os.path.getsize(path), path, "is empty")
-        expect_equal(len(profile["files"]), 2, "files")
+        expect_equal(len(profile["files"]), 3, "files")
 
         # `grown` counts usable sizes, the profile counts requested sizes. A block of n bytes from
         # glibc has 24 usable bytes if n is less than 24, else n to n + 15. A block of 128 KiB or

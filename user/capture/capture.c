@@ -5,6 +5,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "capture/internal.h"
 #include "capture/shield.h"
 #include "proc/own.h"
@@ -255,6 +257,31 @@ static int load_best(struct capture *c, enum probe_kind kind, const struct captu
 	return rc;
 }
 
+/* Is the word in the first 100 bytes of the file? */
+static bool is_in(const char *path, const char *word)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[101] = "";
+
+	return fd >= 0 && io__read(fd, text, sizeof(text) - 1) > 0 && strstr(text, word);
+}
+
+/* Says what on this machine forbids BPF or probes, or a part of them, to a privileged process; "":
+ * nothing is known to. */
+static const char *who_forbids(void)
+{
+	uint64_t seccomp = 0;
+
+	if (is_in("/sys/kernel/security/lockdown", "[confidentiality]"))
+		return "; this kernel is locked down (confidentiality), so no BPF program may read "
+		       "its memory";
+	if (is_in("/proc/self/uid_map", "") && !is_in("/proc/self/uid_map", " 4294967295"))
+		return "; memtrace runs in a user namespace: run it as root of the host";
+	if (!own__number("/proc/self/status", "Seccomp", &seccomp) && seccomp)
+		return "; a seccomp filter is in force, as in a container, and may forbid bpf(2)";
+	return "";
+}
+
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)
 {
 	struct capture *c;
@@ -319,9 +346,9 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 				  options->kind == PROBE_PERF && rc == -EACCES ? PERF_REFUSED
 									       : strerror(-rc));
 	return error__set(err, rc,
-			  "no kind of probe works on this kernel: %s (`memtrace check` says more; "
-			  "memtrace needs Linux 5.15 or newer)",
-			  rc == -EACCES ? PERF_REFUSED : strerror(-rc));
+			  "no kind of probe works here: %s%s (`memtrace check` says more; memtrace "
+			  "needs Linux 5.15 or newer)",
+			  rc == -EACCES ? PERF_REFUSED : strerror(-rc), who_forbids());
 }
 
 enum probe_kind capture__kind(const struct capture *c)

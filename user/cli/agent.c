@@ -610,6 +610,7 @@ static int trace(void *ctx, int alive)
 	say_alive(&run);
 	trace_config__say_missing(&config.trace, session);
 	status = go_on(&run, signal_fd);
+	session__dispatch(session); /* takes the last news of how processes ended */
 	see_to_victims(&run, INFINITY);
 	complain_to(NULL);
 	session__stop(session);

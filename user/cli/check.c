@@ -28,8 +28,8 @@ static const char *const kind_words[PROBE_KINDS] = {
 static void print_privileges(const char *missing)
 {
 	if (*missing) {
-		printf("  NO   privileges: missing %s; run with sudo, or with %s\n", missing,
-		       privileges_without_root);
+		printf("  NO   privileges: missing %s; run as root of the host, or with %s\n",
+		       missing, privileges_without_root);
 		return;
 	}
 	puts("  yes  privileges");

@@ -252,7 +252,8 @@ static void show_status(struct session *s, struct status_line *line)
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
 		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
 	/* The most important fields come first: a narrow terminal loses the last ones. */
-	add_field(text, columns, "%.0f s", st.elapsed_s);
+	add_field(text, columns, "%.0f s%s", st.elapsed_s,
+		  session__command(s) ? "" : " (Ctrl-C ends)");
 	if (st.n_live)
 		add_field(text, columns, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
 			  per_second(rates.live_bytes, rate));
@@ -271,8 +272,6 @@ static void show_status(struct session *s, struct status_line *line)
 	add_field(text, columns, "  alloc %.0f/s", rates.alloc_calls);
 	add_field(text, columns, "  free %.0f/s", rates.free_calls);
 	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
-	if (!session__command(s))
-		add_field(text, columns, "  (Ctrl-C ends)");
 	snprintf(shown, sizeof(shown), "\r\033[K%s", text);
 	nowait__put(shown, strlen(shown));
 	line->shown = true;
@@ -322,6 +321,19 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
+/* Has everybody gone who could read standard output and standard error? A lost connection of ssh
+ * without a terminal ends so: no signal comes, and nobody would ever end the tracing. A terminal
+ * that goes away sends SIGHUP. fds: both streams. */
+static bool is_deserted(struct pollfd fds[2], int *n_gone)
+{
+	for (int i = 0; i < 2; i++)
+		if (fds[i].fd >= 0 && fds[i].revents) {
+			fds[i].fd = -1; /* otherwise poll() would return at once again */
+			++*n_gone;
+		}
+	return *n_gone == 2;
+}
+
 /* Traces until the end of the run. Returns 0, or EXIT_FAILED after a complaint: a file could not be
  * written, or the session was not guarded any more. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
@@ -330,12 +342,15 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	/* If the traced command writes to the terminal, no status line is shown. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
 	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
-	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
-				{.fd = signal_fd, .events = POLLIN}};
+	/* of the streams, only errors count */
+	struct pollfd fds[4] = {{.fd = session__fd(s), .events = POLLIN},
+				{.fd = signal_fd, .events = POLLIN},
+				{.fd = isatty(STDOUT_FILENO) ? -1 : STDOUT_FILENO},
+				{.fd = isatty(STDERR_FILENO) ? -1 : STDERR_FILENO}};
 	double every = snapshots__look_every_s(&c->snapshots), snapshots = start + every;
 	struct withdrawn_told withdrawn = {};
 	uint64_t told = 0;
-	int signals = 0, status = 0;
+	int signals = 0, status = 0, n_gone = 0;
 	bool over;
 
 	for (;;) {
@@ -350,7 +365,9 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		}
 		session__hurry(s);
 		/* rounded up: otherwise the last millisecond is a busy loop */
-		poll(fds, 2, wait > 0 ? (int)ceil(wait * 1000) : 0);
+		poll(fds, 4, wait > 0 ? (int)ceil(wait * 1000) : 0);
+		if (is_deserted(fds + 2, &n_gone) && !c->command && !(c->trace.duration_s > 0))
+			break;
 		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &c->snapshots, &signals))
 			break;
 		over = session__dispatch(s);
@@ -470,7 +487,23 @@ static void ask_early(int signal)
 
 /* Forks the command, gives up the privileges that memtrace does not need, and checks if tracing and
  * writing are possible. The command is forked first, so it keeps all privileges. */
-static int begin(const struct record_config *c, struct launch *launch, struct error *err)
+/* If the user has not asked for files, and none can be written here, the table is still wanted. */
+static bool does_without_files(struct record_config *c, const struct error *why)
+{
+	const struct trace_config *t = &c->trace;
+	struct error ignored = {};
+
+	if (t->output_given || t->format_given || t->on_oom ||
+	    isfinite(snapshots__look_every_s(&c->snapshots)))
+		return false;
+	memset(c->trace.format, 0, sizeof(c->trace.format));
+	if (record_check_outputs(c, &ignored))
+		return false;
+	complain("%s. No files are written; -o DIR/ would write them there", why->text);
+	return true;
+}
+
+static int begin(struct record_config *c, struct launch *launch, struct error *err)
 {
 	struct privileges_use use = {.command = c->command};
 	int rc;
@@ -491,6 +524,10 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 	if (privileges__override(rc == -EACCES) && rc == -EACCES) {
 		*err = (struct error){};
 		rc = record_check_outputs(c, err);
+	}
+	if (rc && does_without_files(c, err)) {
+		*err = (struct error){};
+		rc = 0;
 	}
 	return rc;
 }

@@ -235,7 +235,9 @@ const struct command command_record = {
 		 "allocation. Ends at Ctrl-C, after the time of -d, or when the processes end.",
 	.man = "Writes PREFIX.PID.pb.gz (for memtrace report and pprof), PREFIX.PID.heap "
 	       "(jemalloc's heap_v2, for jeprof) and PREFIX.PID.collapsed (for flame graphs), "
-	       "unless -f says otherwise. SIGTERM ends the run as Ctrl-C does.",
+	       "unless -f says otherwise. SIGTERM ends the run as Ctrl-C does. So does a lost "
+	       "connection, unless -d is given: when nobody can read standard output and standard "
+	       "error any more.",
 	.groups = groups,
 	.status =
 		"Exit status: 0, 1 (failed, or no process matched the selection), 2 (usage); with "
@@ -251,6 +253,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return rc;
 	if (optind < argc) {
 		/* A command must follow "--", so that a forgotten -p does not start a command. */
+		if (strcmp(argv[optind - 1], "--") && is_another_pid(&c->trace, argv[optind]))
+			return usage_error("record", MORE_PIDS);
 		if (strcmp(argv[optind - 1], "--"))
 			return usage_error(
 				"record",

@@ -103,6 +103,8 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 
 	if (rc)
 		return rc;
+	if (optind < argc && is_another_pid(&c->trace, argv[optind]))
+		return usage_error("top", MORE_PIDS);
 	if (optind < argc)
 		return usage_error(
 			"top",

@@ -53,8 +53,9 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 		if (parse_count(item, 1, INT32_MAX, &pid))
 			return usage_error(
 				command,
-				"'%s' is not a pid; processes of a name are traced with --comm "
-				"NAME",
+				"'%s' is not a pid; of a name: -p $(pgrep -d, -x NAME). (--comm "
+				"NAME also traces processes that begin later, with probes for the "
+				"whole machine)",
 				item);
 		for (size_t i = 0; i < c->n_pids; i++)
 			known = known || c->pids[i] == (pid_t)pid;
@@ -65,6 +66,11 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 		c->pids[c->n_pids++] = (pid_t)pid;
 	}
 	return 0;
+}
+
+bool is_another_pid(const struct trace_config *c, const char *word)
+{
+	return c->n_pids && *word && !word[strspn(word, "0123456789")];
 }
 
 /* Parses names separated by commas: bit i of *ret is set when names[i] is among them. 0, or the
@@ -599,6 +605,9 @@ void trace_config__say_missing(const struct trace_config *c, const struct sessio
 		complain("no return probes: %s. memtrace reads return values at the functions' ret "
 			 "instructions, which costs more",
 			 session__no_returns(s));
+	if (session__has_lost_limit(s))
+		complain("what probes cost on this machine could not be measured: no limit of cost "
+			 "holds in this run");
 	for (size_t i = 0; i < c->extra.n; i++) {
 		bool found = false;
 

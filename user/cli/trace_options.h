@@ -85,6 +85,11 @@ void say_withdrawn(const struct session *session, struct withdrawn_told *told);
 /* Complains that the session is not guarded and therefore has to end. Returns EXIT_FAILED. */
 int say_unguarded(void);
 
+/* Is the word, which follows the options, a pid that belongs to -p? Then MORE_PIDS says what to
+ * do. */
+bool is_another_pid(const struct trace_config *config, const char *word);
+#define MORE_PIDS "several pids are separated by commas, as in -p $(pgrep -d, -x NAME)"
+
 /* --- the files --- */
 
 /* Is there a format to write? */

@@ -211,6 +211,9 @@ struct finding {
 	/* Filters have left out stacks. What the process gains beside these stacks may be in the
 	 * others. */
 	bool filtered;
+	/* no stack surely grows, and more than half of the process's growth is in none of those
+	 * that may: it is not malloc's memory */
+	bool elsewhere;
 };
 
 static void finding__clear(struct finding *finding)
@@ -358,6 +361,11 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 			     sure == 1 ? "s" : "");
 	else if (finding->filtered)
 		sink__puts(sink, ": no stack of this selection surely grows\n");
+	else if (finding->elsewhere)
+		sink__puts(sink, ": no stack surely grows, but the process does; most of its "
+				 "growth is in none of the stacks that were seen, so it is not "
+				 "malloc's memory (a JVM's or V8's own heap, a pool, mapped "
+				 "memory): --rss and --what regions tell more\n");
 	else if (finding->process.known && finding->process.value >= GROWS)
 		sink__printf(sink, ": no stack surely grows, but the process does; %s\n",
 			     finding->n ? "its growth may be in these stacks"
@@ -379,7 +387,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 	for (size_t i = 0; !err && i < finding->n && shown < top; i++) {
 		const struct suspect *s = &finding->suspects[i];
 
-		if (!s->sure && (sure || maybe++ >= MAYBE))
+		if (!s->sure && (sure || finding->elsewhere || maybe++ >= MAYBE))
 			break;
 		replaced |= s->replaces;
 		err = put_suspect(s, ++shown, finding, options, sink);
@@ -546,6 +554,17 @@ const char *leaks__refusal(const struct profile *profile)
 		       : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
 
+/* Is more than half of the process's growth surely in none of the stacks? A stack that grew by so
+ * much would have been found, and all stacks together grow by less. */
+static bool is_elsewhere(const struct profile *profile, const struct finding *finding)
+{
+	const struct process_growth *g = &profile->growth;
+	double half = g->bytes_per_s.known ? g->bytes_per_s.value / 2 : 0;
+
+	return !finding->n_sure && !finding->filtered && half >= GROWS / 2 &&
+	       finding->least < half && g->attributed.high + fmax(g->regions, 0) < half;
+}
+
 static int find_in_profile(const struct profile *profile, struct finding *finding)
 {
 	struct group *groups = NULL;
@@ -598,6 +617,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	}
 	raise_least(profile, finding);
 	finding__sort(finding);
+	finding->elsewhere = is_elsewhere(profile, finding);
 	return 0;
 }
 

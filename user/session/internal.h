@@ -78,7 +78,9 @@ struct session {
 	/* CPU time of the command, which the kernel adds to memtrace's own */
 	uint64_t command_cpu_ns;
 	uint64_t watch_lost, watch_lost_seen;
-	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
+	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
+	/* processes that were not taken in, besides those that the kernel side could not take in */
+	uint64_t processes_refused;
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
 	/* events_lost at the last sweep__lost_news(), and when this may search again */
@@ -114,10 +116,11 @@ struct session {
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
-	bool regions_if_easy;	      /* WHAT_REGIONS is set in .what, but may be dropped */
-	bool large;		      /* large blocks are asked for */
-	bool resident;		      /* profile.resident is asked for */
-	bool blocks;		      /* the blocks of sites are asked for */
+	bool regions_if_easy; /* WHAT_REGIONS is set in .what, but may be dropped */
+	bool without_limit;   /* the default limit cannot be kept, because no cost is known */
+	bool large;	      /* large blocks are asked for */
+	bool resident;	      /* profile.resident is asked for */
+	bool blocks;	      /* the blocks of sites are asked for */
 	enum session_victims victims; /* whose profiles session__victims() gives */
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */

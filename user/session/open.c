@@ -32,6 +32,11 @@
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
 
+bool session__has_lost_limit(const struct session *s)
+{
+	return s->without_limit;
+}
+
 int session__check_pid(pid_t pid, struct error *err)
 {
 	struct process_info info;
@@ -47,7 +52,8 @@ int session__check_pid(pid_t pid, struct error *err)
 		return error__set(err, rc, "cannot read /proc/%d: %s", pid, process__why(rc));
 	if (info.kernel_thread)
 		return error__set(err, -EINVAL,
-				  "pid %d (%s) is a kernel thread: it has no memory of its own",
+				  "pid %d (%s) is a kernel thread: it has no memory of its own (a "
+				  "container's own pids differ from the host's)",
 				  pid, info.comm);
 	if (info.tgid != pid)
 		return error__set(err, -EINVAL, "pid %d (%s) is a thread of process %d: use -p %d",
@@ -93,9 +99,12 @@ int session__check_machine(struct error *err)
 	char missing[256];
 
 	if (privileges__missing(missing, sizeof(missing)))
-		return error__set(err, -EPERM,
-				  "tracing needs root, or %s; missing: %s. Run it with sudo",
-				  privileges_without_root, missing);
+		return error__set(err, -EPERM, "tracing needs root, or %s; missing: %s. %s",
+				  privileges_without_root, missing,
+				  geteuid() ? "Run it with sudo"
+					    : "This root is limited, as in a container: run it on "
+					      "the host, or in a container with all privileges "
+					      "and the host's pids");
 	if (!features__init_pid_ns())
 		return error__set(err, -ENOTSUP,
 				  "memtrace runs inside a pid namespace, where the kernel knows "
@@ -240,6 +249,7 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	rc = process__read(pid, &t->info);
 	if (rc)
 		return error__set(err, rc, "pid %d has just ended", pid);
+	t->headless = s->everywhere && process__living_thread(pid) != pid;
 	rc = watch_target(s, t, err);
 	if (rc)
 		return rc;
@@ -402,7 +412,8 @@ static int check_perf_limit(const struct session *s, struct error *err)
 			err, -ENOTSUP,
 			"perf uprobes (uprobe_multi comes with Linux 6.6) of all processes cannot "
 			"be placed and removed for each window, so no limit of overhead can be "
-			"kept. Name up to %d processes with -p, or give --max-overhead off",
+			"kept. Name up to %d processes with -p. With --max-overhead off, every "
+			"process of this machine pays for each of its calls",
 			SESSION_SEPARATE);
 	if (pays_s > PERF_PAYS_S)
 		return error__set(
@@ -587,6 +598,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
+	/* Regions were only to complete --leaks. They must not cost the run its limit. */
+	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->regions_calibrated &&
+	    s->regions_if_easy) {
+		s->regions_if_easy = false;
+		s->what &= ~(unsigned)WHAT_REGIONS;
+	}
 	/* A window of perf uprobes is costly. So the default limit for windows is raised to the
 	 * limit for continuous tracing. */
 	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
@@ -596,6 +613,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	if (rc) {
 		s->max_overhead = 0;
+		s->without_limit = rc == -ETIMEDOUT;
 		*err = (struct error){};
 	}
 	rc = begin_guard(s, err);

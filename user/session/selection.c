@@ -90,10 +90,15 @@ static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t c
 	struct abi_event event = {
 		.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = judged_ns, .cpu_ns = cpu_ns};
 	struct target *t = targets__find(s, pid);
+	int rc;
 
-	if ((t && !t->exit_ns && !judged_ns) || active__is_paused(s, pid) ||
-	    capture__add_process(s->capture, pid, &event.process, NULL))
+	if ((t && !t->exit_ns && !judged_ns) || active__is_paused(s, pid))
 		return;
+	rc = capture__add_process(s->capture, pid, &event.process, NULL);
+	if (rc) {
+		s->processes_refused += rc == -E2BIG || rc == -ENOMEM;
+		return;
+	}
 	if (t && !t->exit_ns)
 		t->exit_ns = judged_ns;
 	if (left_selection(s->selection, pid, judged_ns)) {
@@ -129,6 +134,21 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
+/* Makes targets of all processes that fit. A process may have forked after /proc was listed and
+ * before the kernel side followed its forks: the next round finds the child. Once the table is full,
+ * further rounds would only refuse the same processes again. */
+static int scan_all(struct session *s)
+{
+	size_t before;
+	int rc;
+
+	do {
+		before = s->n_targets;
+		rc = process__each(scan_one, s);
+	} while (!rc && s->n_targets > before && !s->processes_refused);
+	return rc;
+}
+
 /* Makes targets of the descendants of targets. Each round finds the children of the targets that
  * the last round has added, also children forked meanwhile. Once a process is a target, the kernel
  * side follows its forks. */
@@ -146,7 +166,7 @@ static int scan_descendants(struct session *s)
 
 int selection__scan(struct session *s, struct error *err)
 {
-	int rc = s->selection->dynamic ? process__each(scan_one, s) : 0;
+	int rc = s->selection->dynamic ? scan_all(s) : 0;
 
 	if (!rc && s->selection->follow)
 		rc = scan_descendants(s);

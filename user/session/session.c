@@ -112,7 +112,7 @@ static void learn_python(struct session *s, const struct capture_table *sites)
 
 /* Notes from time to time how much the processes, and their sites, hold. With probes for all
  * processes, sites are left out, because reading the table of sites again and again takes too
- * long. */
+ * long. Not during a window, which would last until all is read. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
@@ -120,7 +120,7 @@ static void watch_growth(struct session *s)
 
 	watch_sizes(s, now);
 	if (s->everywhere || !s->started || s->stopped || !(s->what & WHAT_HEAP) ||
-	    !series__is_due(&s->series, now))
+	    !series__is_due(&s->series, now) || scheduler__has_window(&s->scheduler))
 		return;
 	if (capture__read_sites(s->capture, &sites))
 		return;

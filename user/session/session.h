@@ -211,6 +211,10 @@ size_t session__withdrawals(const struct session *session, double *ret_s);
  * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
+/* Is there no limit of cost, although nobody has switched it off? What probes cost could not be
+ * measured. */
+bool session__has_lost_limit(const struct session *session);
+
 /* Returns why the run uses no return probes, for example "as asked for". The session owns the text.
  * NULL: the run uses return probes. */
 const char *session__no_returns(const struct session *session);

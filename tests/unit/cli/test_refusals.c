@@ -25,9 +25,9 @@ static void who_is_traced(void **state)
 	(void)state;
 	ASSERT_REFUSED(EXIT_USAGE, "-p PID, -a, or -- COMMAND", record, "-d", "5");
 	ASSERT_REFUSED(EXIT_USAGE,
-		       "'redis' is not a pid; processes of a name are traced with "
-		       "--comm NAME",
+		       "'redis' is not a pid; of a name: -p $(pgrep -d, -x NAME). (--comm NAME",
 		       record, "-p", "redis");
+	ASSERT_REFUSED(EXIT_USAGE, "several pids are separated by commas", record, "-p", pid, "2");
 	ASSERT_REFUSED(EXIT_USAGE, "'' is not a pid", record, "-p", "1,,2");
 	ASSERT_REFUSED(EXIT_USAGE, "'sleep' is not an option; a command to run goes after --",
 		       record, "-p", pid, "sleep");
