@@ -135,8 +135,8 @@ static int scan_child(pid_t pid, void *ctx)
 }
 
 /* Makes targets of all processes that fit. A process may have forked after /proc was listed and
- * before the kernel side followed its forks: the next round finds the child. Once the table is full,
- * further rounds would only refuse the same processes again. */
+ * before the kernel side followed its forks: the next round finds the child. Once the table is
+ * full, further rounds would only refuse the same processes again. */
 static int scan_all(struct session *s)
 {
 	size_t before;
