@@ -266,6 +266,7 @@ def input_usage():
             (["-p", "-1"], ["'-1'", "pid"]),
             (["-p", "99999999999"], ["'99999999999'", "pid"]),
             (["--"], ["which process"]),
+            (["-p", "1", "2"], ["separated by commas"]),
             (["frobnicate"], ["'frobnicate'", "pgrep -d, -x frobnicate"]),
             (["1234"], ["'1234'", "memtrace -p 1234"]),
             (["./leak"], ["'./leak'", "memtrace -- ./leak"]),
@@ -440,6 +441,21 @@ def output_is_a_directory():
     with Target("truth_basic") as target, place() as directory:
         os.mkdir(f"{directory}/out.{target.pid}.heap")
         refused_before_start(target, directory + "/out", f"out.{target.pid}.heap")
+
+
+@test(beside=True)
+def output_nowhere_by_default():
+    """Nobody asked for files, so a directory without room for them does not stop the run."""
+    with Target("truth_basic") as target, place() as directory:
+        result = in_own_mounts(
+            f'mount -t tmpfs -o ro none {directory}; cd {directory}; exec "$@"',
+            MEMTRACE, "-p", str(target.pid), "-d", "0.5", "-i", "1")
+        expect_equal(result.status, 0, result)
+        expect_words(result.err, "Read-only file system", "No files are written; -o DIR/")
+        expect_words(result.out, rf"^memtrace: pid {target.pid} \(truth_basic\)")
+        refused(in_own_mounts(f'mount -t tmpfs -o ro none {directory}; cd {directory}; exec "$@"',
+                              MEMTRACE, "-p", str(target.pid), "-d", "0.5", "-f", "heap"),
+                1, "Read-only")
 
 
 @test(beside=True)

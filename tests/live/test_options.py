@@ -96,7 +96,8 @@ def options_snapshots():
         expect_equal(sorted(os.path.basename(path) for path in told["snapshots"]),
                      sorted(name for name in os.listdir(directory)
                             if re.match(rf"out\.{target.pid}\.\d{{4}}\.", name)), "snapshots told")
-        expect_equal(told["files"], [prefix + "heap", prefix + "collapsed"], "files told")
+        expect_equal(told["files"], [prefix + extension for extension in
+                                     ("heap", "collapsed", "pb.gz")], "files told")
         expect(forgotten_bytes(prefix + "collapsed") > held[-1][0], "less at the end than before")
         target.stop()
 
@@ -251,6 +252,32 @@ def end_by_signal():
             expect_equal(profile["live_bytes"], live, f"live bytes after {sig.name}")
             expect_equal(len(os.listdir(directory)), 3, f"files after {sig.name}")
             expect(target.alive(), "the target died")
+
+
+@test(beside=True)
+def end_by_lost_connection():
+    """When ssh without a terminal loses its connection, no signal comes, but both streams lose
+    their reader. The run ends, and its files are written. With -d, the run goes on."""
+    with place() as directory, Target("truth_basic") as target:
+        def begin(*options):
+            process = start([MEMTRACE, "-p", target.pid, "-v", "-i", "1", *options])
+            for line in process.stderr:
+                if "tracing" in line:
+                    break
+            process.stdout.close()
+            process.stderr.close()
+            return process
+        lost = begin("-o", directory + "/lost")
+        wait_until(lambda: lost.poll() is not None, "the end of the run")
+        expect_equal(sorted(os.listdir(directory)),
+                     [f"lost.{target.pid}.{extension}" for extension in
+                      ("collapsed", "heap", "pb.gz")], "files")
+        goes_on = begin("-o", directory + "/on", "-d", "5")
+        time.sleep(2)
+        expect(goes_on.poll() is None, "a run with -d has ended early")
+        wait_until(lambda: goes_on.poll() is not None, "the end of -d")
+        expect(os.path.exists(f"{directory}/on.{target.pid}.pb.gz"), "no file")
+        expect(target.alive(), "the target died")
 
 
 @test(beside=True)
