@@ -561,7 +561,7 @@ static bool is_elsewhere(const struct profile *profile, const struct finding *fi
 	const struct process_growth *g = &profile->growth;
 	double half = g->bytes_per_s.known ? g->bytes_per_s.value / 2 : 0;
 
-	return !finding->n_sure && !finding->filtered && half >= GROWS / 2 &&
+	return !finding->n_sure && !finding->filtered && 2 * half >= GROWS &&
 	       finding->least < half && g->attributed.high + fmax(g->regions, 0) < half;
 }
 
