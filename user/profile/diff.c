@@ -348,9 +348,26 @@ static bool has_totals(const struct diff *d)
 	return !d->profiles[0]->no_allocated && !d->profiles[d->n_profiles - 1]->no_allocated;
 }
 
-const char *diff__kind_of(const struct profile *profile)
+/* Names the kind of a profile's stacks. */
+static const char *kind_of(const struct profile *profile)
 {
 	return profile->drawn ? profile_drawn__name(profile->drawn) : "stacks of a run";
+}
+
+int diff__check_kinds(const struct profile *first, const struct profile *p, size_t number,
+		      struct error *err)
+{
+	bool same = first->what == p->what;
+
+	if (!same || first->drawn != p->drawn)
+		return error__set(
+			err, -EINVAL,
+			"profile 1 is of %s, profile %zu of %s: they do not count the same thing",
+			same ? kind_of(first) : profile_what__name(first->what), number,
+			same ? kind_of(p) : profile_what__name(p->what));
+	if (p->part)
+		return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, number);
+	return 0;
 }
 
 static int check(struct diff *d, struct error *err)
@@ -367,20 +384,10 @@ static int check(struct diff *d, struct error *err)
 	for (size_t i = 0; i < d->n_profiles; i++) {
 		const struct profile *p = d->profiles[i];
 
-		if (first->what != p->what)
-			return error__set(
-				err, -EINVAL,
-				"profile 1 is of %s, profile %zu of %s: they do not count the "
-				"same thing",
-				profile_what__name(first->what), i + 1,
-				profile_what__name(p->what));
-		if (p->part)
-			return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, i + 1);
-		if (first->drawn != p->drawn)
-			return error__set(err, -EINVAL,
-					  "profile 1 is of %s, profile %zu of %s: they do not "
-					  "count the same thing",
-					  diff__kind_of(first), i + 1, diff__kind_of(p));
+		int rc = diff__check_kinds(first, p, i + 1, err);
+
+		if (rc)
+			return rc;
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
 		if (profile__is_lower_bound(p))

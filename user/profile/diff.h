@@ -115,8 +115,10 @@ enum diff_warning {
 		DIFF_WARNINGS_MAX
 };
 
-/* Names the kind of a profile's stacks; static. */
-const char *diff__kind_of(const struct profile *profile);
+/* Do both profiles count the same thing, and does the second one cover its whole run? number: that
+ * of the second one, for the message. 0, or -EINVAL with err. */
+int diff__check_kinds(const struct profile *first, const struct profile *profile, size_t number,
+		      struct error *err);
 
 /* why a profile with a `part` cannot be compared */
 #define DIFF_OF_PART                                                                               \

@@ -390,20 +390,10 @@ static int check(struct replicas *r, struct error *err)
 	for (size_t i = 0; i < r->n; i++) {
 		const struct profile *p = r->profiles[i];
 
-		if (first->what != p->what)
-			return error__set(
-				err, -EINVAL,
-				"profile 1 is of %s, profile %zu of %s: they do not count the "
-				"same thing",
-				profile_what__name(first->what), i + 1,
-				profile_what__name(p->what));
-		if (p->part)
-			return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, i + 1);
-		if (first->drawn != p->drawn)
-			return error__set(err, -EINVAL,
-					  "profile 1 is of %s, profile %zu of %s: they do not "
-					  "count the same thing",
-					  diff__kind_of(first), i + 1, diff__kind_of(p));
+		int rc = diff__check_kinds(first, p, i + 1, err);
+
+		if (rc)
+			return rc;
 		for (size_t k = 0; k < i; k++)
 			if (profile__same_run(r->profiles[k], p))
 				return error__set(

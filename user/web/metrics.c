@@ -353,6 +353,15 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 	}
 }
 
+/* Writes a metric that has one sample. */
+static void put_one(const struct form *form, const char *name, const char *type, const char *unit,
+		    const char *help, double value)
+{
+	family(form, name, type, unit, help);
+	fprintf(form->to, "memtrace_%s%s %.17g\n", name, !strcmp(type, "counter") ? "_total" : "",
+		value);
+}
+
 /* Writes what memtrace-web itself uses. */
 static void put_server(const struct form *form)
 {
@@ -361,22 +370,10 @@ static void put_server(const struct form *form)
 
 	if (getrusage(RUSAGE_SELF, &usage) || own__peak_bytes(&peak))
 		return;
-	family(form, "server_cpu_seconds", "counter", "seconds", "CPU time of memtrace-web.");
-	fprintf(form->to, "memtrace_server_cpu_seconds_total %.3f\n",
-		(double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
-	family(form, "server_resident_bytes", "gauge", "bytes",
-	       "Peak of memtrace-web's resident memory.");
-	fprintf(form->to, "memtrace_server_resident_bytes %" PRIu64 "\n", peak);
-}
-
-/* Writes a metric that has one sample. */
-static void put_one(const struct form *form, const char *name, const char *type, const char *unit,
-		    const char *help, double value)
-{
-	family(form, name, type, unit, help);
-	fprintf(form->to, "memtrace_%s%s %.17g\n", name, !strcmp(type, "counter") ? "_total" : "",
-		value);
+	put_one(form, "server_cpu_seconds", "counter", "seconds", "CPU time of memtrace-web.",
+		(double)own__usage_ns(&usage) / 1e9);
+	put_one(form, "server_resident_bytes", "gauge", "bytes",
+		"Peak of memtrace-web's resident memory.", (double)peak);
 }
 
 /* Writes what the tracer has told of itself, once it has. After a restart of memtrace-web, counters
@@ -519,9 +516,9 @@ static void put_push(const struct push *push, const struct form *form)
 	       "Bytes of profiles that wait to be sent.");
 	for (size_t i = 0; i < n; i++)
 		put_receiver(to, "queued_bytes", push, i, NULL, push->receivers[i].queue.bytes);
-	family(form, "push_stacks_left_out", "counter", "",
-	       "Stacks that were not sent: a profile had too many.");
-	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
+	put_one(form, "push_stacks_left_out", "counter", "",
+		"Stacks that were not sent: a profile had too many.",
+		(double)push->n_stacks_left_out);
 }
 
 /* Adds the losses of the whole run, as they were when the profile was made. 0 or -ENOMEM. */

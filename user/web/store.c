@@ -172,8 +172,10 @@ static uint64_t id_of(const char *text, size_t len, uint64_t id)
 	return id;
 }
 
-/* A stack's id is the hash of the names of its frames. */
-static int add_stack(struct process *p, const struct profile *profile, size_t i)
+/* A stack's id is the hash of the names of its frames. growths: the growth of each of p's stacks so
+ * far. */
+static int add_stack(struct process *p, struct growth_sum growths[STORE_STACKS],
+		     const struct profile *profile, size_t i)
 {
 	const struct profile_site *site = &profile->sites[i];
 	_cleanup_free_ char *names = collapsed_names(profile, site);
@@ -189,8 +191,8 @@ static int add_stack(struct process *p, const struct profile *profile, size_t i)
 		*stack = (struct stack){.id = id, .site = i};
 	}
 	stack->live_bytes += site->live.bytes;
-	growth_sum__add(&stack->of_sites, &site->growth);
-	stack->growth = stack->of_sites.total;
+	growth_sum__add(&growths[stack - p->stacks], &site->growth);
+	stack->growth = growths[stack - p->stacks].total;
 	return 0;
 }
 
@@ -422,6 +424,7 @@ static int summarize(const struct profile *profile, struct process *ret)
 {
 	size_t n = profile->n_sites < STORE_STACKS / 2 ? profile->n_sites : STORE_STACKS / 2;
 	_cleanup_free_ const struct profile_site **sites = NULL;
+	struct growth_sum growths[STORE_STACKS] = {};
 	int rc = 0;
 
 	ret->live = profile__live(profile);
@@ -431,7 +434,7 @@ static int summarize(const struct profile *profile, struct process *ret)
 	if (add_pools(ret, profile))
 		return -ENOMEM;
 	for (size_t i = 0; i < n && !rc; i++) /* sites are ordered by live bytes */
-		rc = add_stack(ret, profile, i);
+		rc = add_stack(ret, growths, profile, i);
 	if (rc || n == profile->n_sites || !profile->growth.stacks_known)
 		return rc;
 	sites = malloc((profile->n_sites - n) * sizeof(*sites));
@@ -441,7 +444,7 @@ static int summarize(const struct profile *profile, struct process *ret)
 		sites[i - n] = &profile->sites[i];
 	qsort(sites, profile->n_sites - n, sizeof(*sites), by_growth);
 	for (size_t i = 0; i < profile->n_sites - n && i < STORE_STACKS / 2 && !rc; i++)
-		rc = add_stack(ret, profile, (size_t)(sites[i] - profile->sites));
+		rc = add_stack(ret, growths, profile, (size_t)(sites[i] - profile->sites));
 	return rc;
 }
 

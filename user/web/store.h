@@ -38,7 +38,6 @@ struct stack {
 	size_t site; /* index of the first of these sites in the process's newest profile */
 	double live_bytes;
 	struct growth growth;
-	struct growth_sum of_sites; /* private: `growth` before recent growth replaced it */
 };
 
 /* Threads of a process whose names differ only in digits at their end. */

@@ -777,21 +777,9 @@ static void totals_are_kept(void **state)
 /* Adds a site of the function f, called by main, whose call of malloc is at this address. */
 static size_t add_call(struct profile *profile, uint64_t addr)
 {
-	const uint64_t addrs[] = {addr, 0x5000};
 	static const char *const names[] = {"f", "main"};
-	size_t site;
 
-	assert_int_equal(profile__add_site(profile, addrs, 2, false, &site), 0);
-	for (int i = 0; i < 2; i++) {
-		struct profile_location *location =
-			&profile->locations[profile->sites[site].locations[i]];
-
-		if (location->n_frames)
-			continue;
-		assert_int_equal(profile_location__set_name(location, names[i]), 0);
-		location->reason = UNRESOLVED_NAMED;
-	}
-	return site;
+	return add_site_at(profile, (const uint64_t[]){addr, 0x5000}, names, 2);
 }
 
 /* Returns a profile, read from its file, in which f holds n blocks of 100 MB, and 200 small ones

@@ -101,6 +101,25 @@ static inline struct profile *new_profile(uint64_t interval)
 	return profile;
 }
 
+/* Adds a site whose frames have these addresses and names. */
+static inline size_t add_site_at(struct profile *profile, const uint64_t *addrs,
+				 const char *const *names, size_t n_names)
+{
+	size_t site;
+
+	assert_int_equal(profile__add_site(profile, addrs, n_names, false, &site), 0);
+	for (size_t i = 0; i < n_names; i++) {
+		struct profile_location *location =
+			&profile->locations[profile->sites[site].locations[i]];
+
+		if (location->n_frames)
+			continue;
+		assert_int_equal(profile_location__set_name(location, names[i]), 0);
+		location->reason = UNRESOLVED_NAMED;
+	}
+	return site;
+}
+
 /* Adds a site whose frames have these names. A name has the same address in all sites. The site has
  * n live blocks of size bytes, of thread tid. Call end_profile() after the last. */
 static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
@@ -115,19 +134,10 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 			addrs[i] = addrs[i] * 33 + (unsigned char)*c;
 		addrs[i] &= 0x7fffffffffff;
 	}
-	assert_int_equal(profile__add_site(profile, addrs, n_names, false, &site), 0);
+	site = add_site_at(profile, addrs, names, n_names);
 	assert_int_equal(profile__add_thread(profile, tid, NULL, &thread), 0);
 	for (int i = 0; i < n; i++)
 		assert_int_equal(profile__add_live(profile, site, thread, size), 0);
-	for (size_t i = 0; i < n_names; i++) {
-		struct profile_location *location =
-			&profile->locations[profile->sites[site].locations[i]];
-
-		if (location->n_frames)
-			continue;
-		assert_int_equal(profile_location__set_name(location, names[i]), 0);
-		location->reason = UNRESOLVED_NAMED;
-	}
 	return site;
 }
 
