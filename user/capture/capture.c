@@ -275,7 +275,7 @@ static const char *who_forbids(void)
 	if (is_in("/sys/kernel/security/lockdown", "[confidentiality]"))
 		return "; this kernel is locked down (confidentiality), so no BPF program may read "
 		       "its memory";
-	if (is_in("/proc/self/uid_map", "") && !is_in("/proc/self/uid_map", " 4294967295"))
+	if (!is_in("/proc/self/uid_map", " 4294967295"))
 		return "; memtrace runs in a user namespace: run it as root of the host";
 	if (!own__number("/proc/self/status", "Seccomp", &seccomp) && seccomp)
 		return "; a seccomp filter is in force, as in a container, and may forbid bpf(2)";

@@ -73,7 +73,6 @@ struct jemalloc {
 	struct heap_found *found;
 	struct heap_quality *quality;
 	const struct layout *layout;
-	const struct jemalloc_classes *classes;
 	uint64_t root;
 	size_t tries;
 	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
@@ -160,7 +159,7 @@ static bool take_size(const struct jemalloc *j, const struct jemalloc_classes *c
 /* Reads an extent. False: the entry of a leaf and the extent do not agree. */
 static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 {
-	return read_record(j, entry, ret) && take_size(j, j->classes, entry, ret);
+	return read_record(j, entry, ret) && take_size(j, j->found->classes, entry, ret);
 }
 
 /* Is a slot of a slab free? */
@@ -439,8 +438,8 @@ static bool is_of_jemalloc(const struct jemalloc *j, uint64_t addr)
 	return strstr(image__find(j->image, addr)->entry->path, "jemalloc");
 }
 
-/* Finds the root, the layout and the classes. The layout and the classes with the most evidence are
- * the right ones: others may fit some pages by chance. */
+/* Finds the root, the layout and the classes. The layout with the most evidence is the right one:
+ * another one may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;
@@ -463,7 +462,7 @@ static bool find_tree(struct jemalloc *j, const struct samples *samples)
 		n = most_evidence(&evidence);
 		if (evidence.of[n] > most) {
 			most = evidence.of[n];
-			j->classes = &all_classes[n];
+			j->found->classes = &all_classes[n];
 			best = j->layout;
 			root = j->root;
 		}
@@ -660,12 +659,7 @@ int jemalloc__find(struct image *image, struct blocks *blocks, bool alone, struc
 	};
 	image__forget(image);
 	take_samples(image, samples);
-	if (find_tree(j, samples)) {
-		found->classes = j->classes;
-		err = add_all(j);
-	} else {
-		err = 0;
-	}
+	err = find_tree(j, samples) ? add_all(j) : 0;
 	if (!err)
 		err = add_full(j);
 	if (!err && j->n_records && !alone)

@@ -354,10 +354,11 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-/* Opens `path` if it is a regular file, and touches no other file. An open with O_PATH does not run
+/* Opens `path` if it is a regular file. An open with O_PATH does not run
  * the open method of a FIFO or device. The file is then opened again through the O_PATH descriptor,
  * so the name cannot come to mean another file in between. O_NONBLOCK is needed because a lease
- * delays the open even of a regular file. `id` (may be NULL): opens only the file with this id. */
+ * delays the open even of a regular file. `id` (may be NULL): the file must have this id. A regular
+ * file without it is opened, too, because only its mapping shows its id on some file systems. */
 static int open_regular(const char *path, const struct file_id *id)
 {
 	struct file_id own;

@@ -178,7 +178,7 @@ bool process__lives(const struct process_info *info)
 	return !has_ended(info) || info->threads > 1;
 }
 
-static bool is_headless(const struct process_info *info)
+bool process__is_headless(const struct process_info *info)
 {
 	return has_ended(info) && info->threads > 1;
 }
@@ -201,7 +201,7 @@ pid_t process__living_thread(pid_t pid)
 	struct process_info info;
 	pid_t tid = 0;
 
-	if (!process__read_stat(pid, &info) && is_headless(&info))
+	if (!process__read_stat(pid, &info) && process__is_headless(&info))
 		tid = find_living(pid);
 	return tid ? tid : pid;
 }
@@ -255,7 +255,7 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	features = status_value(status, "x86_Thread_features");
 	info.shadow_stack = features && is_among(features, "shstk");
 
-	if (is_headless(&info)) {
+	if (process__is_headless(&info)) {
 		snprintf(text, sizeof(text), "task/%d", process__living_thread(pid));
 		living_fd = openat(dir_fd, text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}

@@ -48,6 +48,9 @@ const char *process__why(int rc);
  * threads live. */
 bool process__lives(const struct process_info *info);
 
+/* Has its main thread ended, while other threads live? */
+bool process__is_headless(const struct process_info *info);
+
 /* Returns the id under which /proc shows pid's memory, program and root. Usually this is pid. But
  * if the main thread has ended while other threads live, /proc/PID/maps is empty, and /proc/PID/exe
  * and root lead nowhere. Then the result is another thread's id. */

@@ -117,7 +117,7 @@ struct session {
 	size_t n_extra;
 	unsigned what;
 	bool regions_if_easy; /* WHAT_REGIONS is set in .what, but may be dropped */
-	bool without_limit;   /* the default limit cannot be kept, because no cost is known */
+	bool lost_limit;      /* the default limit cannot be kept, because no cost is known */
 	bool large;	      /* large blocks are asked for */
 	bool resident;	      /* profile.resident is asked for */
 	bool blocks;	      /* the blocks of sites are asked for */

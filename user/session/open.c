@@ -32,11 +32,6 @@
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
 
-bool session__has_lost_limit(const struct session *s)
-{
-	return s->without_limit;
-}
-
 int session__check_pid(pid_t pid, struct error *err)
 {
 	struct process_info info;
@@ -249,7 +244,7 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	rc = process__read(pid, &t->info);
 	if (rc)
 		return error__set(err, rc, "pid %d has just ended", pid);
-	t->headless = s->everywhere && process__living_thread(pid) != pid;
+	t->headless = s->everywhere && process__is_headless(&t->info);
 	rc = watch_target(s, t, err);
 	if (rc)
 		return rc;
@@ -613,7 +608,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		goto fail;
 	if (rc) {
 		s->max_overhead = 0;
-		s->without_limit = rc == -ETIMEDOUT;
+		s->lost_limit = rc == -ETIMEDOUT;
 		*err = (struct error){};
 	}
 	rc = begin_guard(s, err);

@@ -134,42 +134,28 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Makes targets of all processes that fit. A process may have forked after /proc was listed and
- * before the kernel side followed its forks: the next round finds the child. Once the table is
- * full, further rounds would only refuse the same processes again. */
-static int scan_all(struct session *s)
+/* Scans until no round finds a process more. A process may have forked after /proc was listed, and
+ * before the kernel side followed its forks: the next round finds the child. With scan_child(),
+ * each round finds the children of the targets of the round before. Once the table is full, further
+ * rounds would only refuse the same processes again. */
+static int scan_all(struct session *s, int (*scan)(pid_t pid, void *ctx))
 {
 	size_t before;
 	int rc;
 
 	do {
 		before = s->n_targets;
-		rc = process__each(scan_one, s);
+		rc = process__each(scan, s);
 	} while (!rc && s->n_targets > before && !s->processes_refused);
-	return rc;
-}
-
-/* Makes targets of the descendants of targets. Each round finds the children of the targets that
- * the last round has added, also children forked meanwhile. Once a process is a target, the kernel
- * side follows its forks. */
-static int scan_descendants(struct session *s)
-{
-	size_t before;
-	int rc;
-
-	do {
-		before = s->n_targets;
-		rc = process__each(scan_child, s);
-	} while (!rc && s->n_targets > before);
 	return rc;
 }
 
 int selection__scan(struct session *s, struct error *err)
 {
-	int rc = s->selection->dynamic ? scan_all(s) : 0;
+	int rc = s->selection->dynamic ? scan_all(s, scan_one) : 0;
 
 	if (!rc && s->selection->follow)
-		rc = scan_descendants(s);
+		rc = scan_all(s, scan_child);
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 

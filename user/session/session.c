@@ -372,6 +372,11 @@ bool session__command_ended(struct session *s, int *ret_wait_status)
 	return s->command_ended;
 }
 
+bool session__has_lost_limit(const struct session *s)
+{
+	return s->lost_limit;
+}
+
 const char *session__no_returns(const struct session *s)
 {
 	return s->no_returns[0] ? s->no_returns : NULL;

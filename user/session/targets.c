@@ -498,9 +498,8 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		t->info.pid = (pid_t)event->tgid;
 		memcpy(t->info.comm, event->comm, sizeof(event->comm));
 		t->info.comm[sizeof(event->comm) - 1] = '\0';
-	} else {
-		t->headless = process__living_thread(t->info.pid) != t->info.pid;
 	}
+	t->headless = process__is_headless(&t->info);
 	/* Only a child that is gone already needs its parent's mappings. A child that can be read
 	 * may have called exec since. Beside the parent's files, its new program would look like a
 	 * library if it is static. Then the search for allocators would find only exported

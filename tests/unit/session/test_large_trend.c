@@ -108,13 +108,34 @@ static void end(struct fixture *f)
 	net_clock__free(&f->target.budget.clock);
 }
 
+static const struct profile_site *add(struct fixture *f, struct profile *p, double vectors)
+{
+	size_t before = p->n_sites;
+
+	assert_int_equal(large_trend__add(&f->build, p, &f->trend, vectors), 0);
+	return p->n_sites > before ? &p->sites[before] : NULL;
+}
+
+static struct fixture f;
+
+static int set_up(void **state)
+{
+	(void)state;
+	begin(&f);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	end(&f);
+	return 0;
+}
+
 /* A block that stands for twenty is one block if no other one lives. */
 static void what_a_window_saw_counts_once(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	after(&f, TABLE, 128 * MIB);
 	correct(&f);
@@ -126,30 +147,22 @@ static void what_a_window_saw_counts_once(void **state)
 	assert_true(f.results[0].least == 128.0 * MIB && f.results[0].most == 128.0 * MIB);
 	assert_true(fabs(f.results[0].growth.bytes_per_s - 5e6) < 1);
 	assert_true(f.results[1].live_bytes == 0);
-	end(&f);
 }
 
 /* The block is gone, though no window saw its end. */
 static void what_is_gone_does_not_count(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	correct(&f);
 	assert_true(f.trend.known);
 	assert_true(f.results[0].live_bytes == 0);
-	end(&f);
 }
 
 /* The table's first bytes have changed, so by its contents it is gone. */
 static void what_has_changed_still_lives(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	f.target.budget.survivors.blocks[0].changed = true;
 	f.results[0] = (struct windowed_result){.by = SURVIVAL_CONTENTS};
@@ -159,16 +172,12 @@ static void what_has_changed_still_lives(void **state)
 	assert_true(fabs(f.results[0].growth.bytes_per_s - 128.0 * MIB / 30) < 1);
 	assert_true(f.results[0].growth.low == 0);
 	assert_true(f.trend.unseen == 0);
-	end(&f);
 }
 
 /* Two large blocks: the stack may have made the other one, too. */
 static void what_no_window_saw_is_shared_out(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 2 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	f.results[0].live_bytes = 40.0 * MIB;
 	f.results[0].alloc_bytes = 60.0 * MIB;
@@ -181,17 +190,13 @@ static void what_no_window_saw_is_shared_out(void **state)
 	assert_true(fabs(f.results[0].alloc_bytes - 30.0 * MIB) < MIB / 100.0);
 	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 10.0 * MIB);
 	assert_true(fabs(f.trend.rest) < 1);
-	end(&f);
 }
 
 /* Half of a stack's bytes are in small blocks. How much of its live bytes this is, is not known
  * well enough. But what it probably has is not in the rest. */
 static void a_mixed_stack_stays(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 2 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	see(&f, 0, MIB / 2, BIRTH_NEW, 4,
 	    (const uint64_t[]){0x1000000, 0x2000000, 0x3000000, 0x4000000});
@@ -203,16 +208,12 @@ static void a_mixed_stack_stays(void **state)
 	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 0);
 	assert_true(fabs(f.trend.rest - 4.0 * MIB) < MIB / 100.0);
 	assert_true(f.trend.error > 0);
-	end(&f);
 }
 
 /* Every block that a window saw has ended, but the stack makes more of them. */
 static void what_ended_has_successors(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 0, 64 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	f.target.budget.survivors.blocks[0].ended = true;
 	f.results[0].live_bytes = 70.0 * MIB;
@@ -220,17 +221,13 @@ static void what_ended_has_successors(void **state)
 	correct(&f);
 	assert_true(fabs(f.results[0].live_bytes - 64.0 * MIB) < MIB / 100.0);
 	assert_true(fabs(f.trend.rest) < 1);
-	end(&f);
 }
 
 /* A stretch of continuous tracing with a coarse interval has sampled one block of sixteen. The
  * others are in both lists, as if they were older than the run. */
 static void what_a_stretch_did_not_sample_counts(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see_at(&f, 0, 2 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE}, true, 32 * MIB);
 	f.target.large.since_ns = 10 * S;
 	f.results[0].live_bytes = 33.0 * MIB; /* 2 MiB / (1 - exp(-1/16)) */
@@ -245,16 +242,12 @@ static void what_a_stretch_did_not_sample_counts(void **state)
 	assert_true(sqrt(f.results[0].live_variance) > 20.0 * MIB);
 	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 32.0 * MIB);
 	assert_true(f.trend.unseen == 0);
-	end(&f);
 }
 
 /* Three stacks may have made one block, so each is said to hold a third of a block: nothing. */
 static void thirds_of_a_block_are_the_rest(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	for (size_t i = 0; i < 2; i++) {
 		see(&f, i, 40 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE + i * 64 * MIB});
 		f.target.budget.survivors.blocks[i].ended = true;
@@ -266,7 +259,6 @@ static void thirds_of_a_block_are_the_rest(void **state)
 	/* 60 and 40 share 40: 24 (0.6 blocks) and 16 (0.4 blocks) */
 	assert_true(fabs(f.results[0].live_bytes - 24.0 * MIB) < MIB / 10.0);
 	assert_true(fabs(f.trend.rest - 16.0 * MIB) < MIB / 10.0);
-	end(&f);
 }
 
 /* Windows saw realloc make the block: it is in the figures of vectors alone, and takes nothing off
@@ -275,11 +267,9 @@ static void a_seen_vector_is_not_the_rest(void **state)
 {
 	struct profile *p = profile__new();
 	const struct profile_site *site;
-	struct fixture f;
 
 	(void)state;
 	assert_non_null(p);
-	begin(&f);
 	see(&f, 1, 100 * MIB, BIRTH_GROWN, 1, (const uint64_t[]){TABLE});
 	after(&f, OTHER, 128 * MIB);
 	after(&f, TABLE, 100 * MIB);
@@ -289,7 +279,6 @@ static void a_seen_vector_is_not_the_rest(void **state)
 	site = &p->sites[0];
 	assert_int_equal(p->n_sites, 1);
 	assert_true(site->live.bytes == 128.0 * MIB);
-	end(&f);
 	profile__free(p);
 }
 
@@ -297,10 +286,7 @@ static void a_seen_vector_is_not_the_rest(void **state)
  * although an older one was there. */
 static void what_was_there_before_does_not_count(void **state)
 {
-	struct fixture f;
-
 	(void)state;
-	begin(&f);
 	see(&f, 1, 3 * MIB, BIRTH_NEW, 1, (const uint64_t[]){TABLE});
 	f.before[0] = (struct large_block){OTHER, 8 * MIB};
 	f.before[1] = (struct large_block){OTHER + 64 * MIB, 8 * MIB};
@@ -314,17 +300,14 @@ static void what_was_there_before_does_not_count(void **state)
 	correct(&f);
 	assert_true(f.trend.unseen == 4.0 * MIB);
 	assert_true(f.results[1].least == 3.0 * MIB);
-	end(&f);
 }
 
 /* If the lists do not have the blocks of the program's allocator, nothing is corrected. */
 static void nothing_is_known(void **state)
 {
 	struct map_entry heap = {.start = BRK, .end = BRK + 256 * MIB};
-	struct fixture f;
 
 	(void)state;
-	begin(&f);
 	see(&f, 0, 128 * MIB, BIRTH_NEW, 1, (const uint64_t[]){BRK});
 	f.target.large.complete = false;
 	correct(&f);
@@ -351,15 +334,6 @@ static void nothing_is_known(void **state)
 	f.build.without = 0;
 	correct(&f);
 	assert_true(f.trend.known);
-	end(&f);
-}
-
-static const struct profile_site *add(struct fixture *f, struct profile *p, double vectors)
-{
-	size_t before = p->n_sites;
-
-	assert_int_equal(large_trend__add(&f->build, p, &f->trend, vectors), 0);
-	return p->n_sites > before ? &p->sites[before] : NULL;
 }
 
 static void the_rest_is_a_stack_of_its_own(void **state)
@@ -367,11 +341,9 @@ static void the_rest_is_a_stack_of_its_own(void **state)
 	struct profile *p = profile__new();
 	const struct profile_site *site;
 	struct interval interval;
-	struct fixture f;
 
 	(void)state;
 	assert_non_null(p);
-	begin(&f);
 	after(&f, OTHER, 30 * MIB);
 	correct(&f);
 	p->mode = MODE_WINDOWED;
@@ -384,7 +356,6 @@ static void the_rest_is_a_stack_of_its_own(void **state)
 	assert_true(isnan(site->survival[0]));
 	assert_int_equal(large_trend__name(p), 0);
 	assert_true(large_blocks__are_unseen(&p->locations[0]));
-	end(&f);
 	profile__free(p);
 }
 
@@ -394,11 +365,9 @@ static void vectors_may_be_the_rest(void **state)
 	struct profile *p = profile__new();
 	const struct profile_site *site;
 	struct interval interval;
-	struct fixture f;
 
 	(void)state;
 	assert_non_null(p);
-	begin(&f);
 	see(&f, 1, 4 * MIB, BIRTH_GROWN, 1, (const uint64_t[]){TABLE});
 	after(&f, OTHER, 30 * MIB);
 	correct(&f);
@@ -409,26 +378,26 @@ static void vectors_may_be_the_rest(void **state)
 	assert_true(site->live.bytes == 20.0 * MIB);
 	assert_true(interval.low < 14.0 * MIB && interval.high > 26.0 * MIB);
 	assert_true(interval.high <= 30.0 * MIB);
-	end(&f);
 	profile__free(p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_window_saw_counts_once),
-		cmocka_unit_test(what_is_gone_does_not_count),
-		cmocka_unit_test(what_has_changed_still_lives),
-		cmocka_unit_test(what_no_window_saw_is_shared_out),
-		cmocka_unit_test(a_mixed_stack_stays),
-		cmocka_unit_test(what_ended_has_successors),
-		cmocka_unit_test(what_a_stretch_did_not_sample_counts),
-		cmocka_unit_test(thirds_of_a_block_are_the_rest),
-		cmocka_unit_test(a_seen_vector_is_not_the_rest),
-		cmocka_unit_test(what_was_there_before_does_not_count),
-		cmocka_unit_test(nothing_is_known),
-		cmocka_unit_test(the_rest_is_a_stack_of_its_own),
-		cmocka_unit_test(vectors_may_be_the_rest),
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+		TEST(what_a_window_saw_counts_once),
+		TEST(what_is_gone_does_not_count),
+		TEST(what_has_changed_still_lives),
+		TEST(what_no_window_saw_is_shared_out),
+		TEST(a_mixed_stack_stays),
+		TEST(what_ended_has_successors),
+		TEST(what_a_stretch_did_not_sample_counts),
+		TEST(thirds_of_a_block_are_the_rest),
+		TEST(a_seen_vector_is_not_the_rest),
+		TEST(what_was_there_before_does_not_count),
+		TEST(nothing_is_known),
+		TEST(the_rest_is_a_stack_of_its_own),
+		TEST(vectors_may_be_the_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
