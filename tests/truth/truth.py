@@ -25,6 +25,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -167,9 +168,11 @@ def measure_twin(case, memtrace):
         tracing = Tracing(directory, memtrace, ["-p", subject.pid], servers.TWIN_S,
                           ["-i", "1", "--max-overhead", "off", "--max-live", 4 << 20])
         try:
-            before = subject.sample()
-            time.sleep(max(tracing.begin + servers.TWIN_S - time.monotonic(), 0))
-            after = subject.sample()
+            series = [subject.sample()]
+            while (left := tracing.begin + servers.TWIN_S - time.monotonic()) > 0:
+                time.sleep(min(left, servers.TWIN_S / 20))
+                series.append(subject.sample())
+            before, after = series[0], series[-1]
             profile = tracing.wait()[0]
         finally:
             end(tracing.process)
@@ -190,7 +193,15 @@ def measure_twin(case, memtrace):
             if slots else {},
             "shares": {group: n / max(live, 1) for group, n in groups.items()},
             "per_op": {group: n / max(ops, 1) for group, n in groups.items()}, "grown": grown,
-            "ratio": (live - rest) / grown if grown > 1e6 and case["truth"] != "constant" else 1}
+            "ratio": (live - rest) / (slope_of(series) * ops if "rest" in case else grown)
+            if grown > 1e6 and case["truth"] != "constant" else 1}
+
+
+def slope_of(series):
+    """Bytes by which the account grows for each operation: the median of the steps from sample to
+    sample. A table that doubles, or an old one that is freed, changes a few steps only."""
+    return statistics.median((b["raw"] - a["raw"]) / max(b["ops"] - a["ops"], 1)
+                             for a, b in zip(series, series[1:]))
 
 
 def twin_of(name, case, memtrace):
