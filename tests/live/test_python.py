@@ -257,7 +257,7 @@ def python_arenas_others():
     """In 3.12, the probed function jumps to the one that takes the block, so the probed function is
     in no stack."""
     said = [f"{version}: {check_arenas(path, '', 1 << 20)}"
-            for version, path in sorted(other_pythons(*READ - {"3.9"}).items())]
+            for version, path in sorted(other_pythons(*set(READ) - {"3.9"}).items())]
     return "; ".join(said)
 
 
