@@ -301,6 +301,12 @@ def makers_of(stacks):
     return blocks
 
 
+def expect_most_bytes(told, made, nbytes):
+    whole = sum(size for name, size in nbytes.items() if told.get(name, 0) > 0.9 * made[name])
+    expect(whole > 0.9 * sum(nbytes.values()),
+           f"only {whole} of {sum(nbytes.values())} bytes are told: {told}")
+
+
 def check_origins(origins, made, nbytes):
     """At most 5 % of the blocks are reported under a function that did not make them. made, nbytes:
     the truth, by function."""
@@ -310,9 +316,7 @@ def check_origins(origins, made, nbytes):
            f"{wrong} of {sum(told.values())} blocks are told wrongly: {told}")
     expect("make_config" not in told,
            "blocks that tracing cannot have seen are told of make_config", told)
-    whole = sum(size for name, size in nbytes.items() if told.get(name, 0) > 0.9 * made[name])
-    expect(whole > 0.9 * sum(nbytes.values()),
-           f"only {whole} of {sum(nbytes.values())} bytes are told: {told}")
+    expect_most_bytes(told, made, nbytes)
     in_use = sum(told.values()) + origins["unknown"]["blocks"]
     expect(in_use >= sum(made.values()), f"{in_use} blocks in use, of {sum(made.values())}")
     return f"{len(told)} of 9 functions, {100 * wrong / sum(told.values()):.2f} % wrong"
@@ -321,15 +325,16 @@ def check_origins(origins, made, nbytes):
 def check_makers(preload):
     """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does a later
     memtrace heap that reads the run's file. As the program replaces the blocks that the run
-    sampled, makers of fewer blocks are named, but no wrong ones."""
+    sampled, makers of fewer blocks are named, but no wrong ones. Which makers of few bytes are
+    named depends on what the windows sampled, so nearly all bytes must be named, not blocks."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
-    process = start([os.path.join(PROGS, "makers"), 20000, 120], env=env)
+    process = start([os.path.join(PROGS, "makers"), 20000, 180], env=env)
     made, nbytes = {}, {}
     while (line := read_line(process, process.stdout)) != "ready\n":
         name, blocks, size = line.split()
         made[name], nbytes[name] = int(blocks), int(size)
     result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json")
-    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed")
+    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "-f", "collapsed")
     with place() as directory:
         prefix = os.path.join(directory, "run")
         recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json",
@@ -343,10 +348,9 @@ def check_makers(preload):
             told = makers_of(again.json()["origins"]["stacks"])
             wrong = sum(max(0, blocks - made[name]) for name, blocks in told.items())
             expect(wrong <= 0.05 * sum(told.values()), f"wrong: {wrong} of {told}, {wait_s} s")
-            later.append(sum(told.values()))
-        expect(later[0] > 0.9 * sum(blocks for name, blocks in made.items()
-                                    if name not in ("make_config", "make_entry")), later)
-        expect(later[1] > 0, later)
+            later.append(told)
+        expect_most_bytes(later[0], made, nbytes)
+        expect(later[1], "nothing is told", later)
     end(process)
     expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)
@@ -354,7 +358,7 @@ def check_makers(preload):
     said = check_origins(result.json()["origins"], made, nbytes)
     return (f"{said}; record --heap: "
             f"{check_origins(recorded.json()['heap']['origins'], made, nbytes)}; by its file "
-            f"{later[0]} blocks, and after 15 s {later[1]}")
+            f"{len(later[0])} functions, and after 15 s {len(later[1])}")
 
 
 @test(beside=True, long=True)
