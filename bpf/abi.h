@@ -11,7 +11,7 @@
 #define ABI_MAX_FUNCS	   4096		/* probed functions at a time, in all files */
 #define ABI_MAX_OBJECTS	   256		/* allocators at a time, in all files: abi_func.object */
 #define ABI_MAX_INNER	   24		/* return addresses in one allocator: abi_object.inner */
-#define ABI_MAX_OUTER	   40		/* function bodies of one allocator: abi_object.outer */
+#define ABI_MAX_OUTER	   72		/* function bodies of one allocator: abi_object.outer */
 #define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic allows no more */
 #define ABI_COMM_LEN	   16		/* TASK_COMM_LEN */
 #define ABI_COSTS	   16		/* cost classes of probes: abi_func.cost */
