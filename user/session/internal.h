@@ -77,7 +77,9 @@ struct session {
 	uint64_t own_cpu_ns;
 	/* CPU time of the command, which the kernel adds to memtrace's own */
 	uint64_t command_cpu_ns;
-	uint64_t watch_lost, watch_lost_seen;
+	/* news of mappings: how much was lost, how much of this sweep__lost_mappings() has seen,
+	 * and when this may search again */
+	uint64_t watch_lost, watch_lost_seen, watch_next_ns;
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	/* processes that were not taken in, besides those that the kernel side could not take in */
 	uint64_t processes_refused;
@@ -190,6 +192,9 @@ void sweep__tables(struct session *session);
  * yet, and processes that have come and gone unnoticed. Call it when the other news has been
  * read. */
 void sweep__lost_news(struct session *session);
+
+/* If news of mappings was lost since the last call, reads the mappings of all targets. */
+void sweep__lost_mappings(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
 

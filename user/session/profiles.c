@@ -340,23 +340,34 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Brings a target's ledger up to date. If continuous tracing still goes on, the ledger gets what
- * that tracing has seen so far. */
-static void look_now(struct session *s, struct target *t)
+/* Brings a target's ledger up to date. True if continuous tracing still goes on: then the ledger
+ * also needs what that tracing has seen so far (harvest_stretches()). */
+static bool look_now(struct session *s, struct target *t)
 {
-	struct target *const only[] = {t};
 	struct budget *b = &t->budget;
 	struct paced *p = &b->pace;
 
 	targets__read(s, t);
 	scheduler__note(&s->scheduler, p);
 	books__read_bound(t);
-	if (b->stretch && !p->closing && p->windows.open) {
-		p->end_ns = clock__now_ns(CLOCK_MONOTONIC);
-		p->failed += books__harvest(s, only, 1) != 0;
-		p->start_ns = p->end_ns;
-	} else {
-		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
+	if (b->stretch && !p->closing && p->windows.open)
+		return true;
+	books__look(t, clock__now_ns(CLOCK_MONOTONIC));
+	return false;
+}
+
+/* Gives the ledgers of n targets what their continuous tracing has seen so far. */
+static void harvest_stretches(struct session *s, struct target *const *targets, size_t n)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	bool failed;
+
+	for (size_t i = 0; i < n; i++)
+		targets[i]->budget.pace.end_ns = now;
+	failed = n && books__harvest(s, targets, n);
+	for (size_t i = 0; i < n; i++) {
+		targets[i]->budget.pace.failed += failed;
+		targets[i]->budget.pace.start_ns = now;
 	}
 }
 
@@ -385,7 +396,7 @@ void profiles__foresee(struct session *s)
 
 		if (!t->ended && !t->is_victim && t->budget.survivors.n_windows &&
 		    !t->budget.stretch && !targets__rests(t, &t->rest.look)) {
-			look_now(s, t);
+			look_now(s, t); /* never true: a target in a stretch is left out */
 			capture__beat(s->capture);
 		}
 	}
@@ -413,6 +424,8 @@ void session__await_gap(struct session *s)
 static int look(struct session *s, uint64_t now, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	_cleanup_free_ struct target **stretches = calloc(s->n_targets + 1, sizeof(*stretches));
+	size_t n_stretches = 0;
 	bool any = false;
 	int rc;
 
@@ -420,22 +433,29 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 		any = any || s->targets[i]->is_due;
 	if (!any)
 		return 0;
-	rc = read_tables(s, &drain, NULL);
+	rc = stretches ? read_tables(s, &drain, NULL) : -ENOMEM;
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+
+		if (!t->is_due || t->ended || s->stopped)
+			continue;
+		if (!t->budget.survivors.n_windows)
+			targets__read(s, t);
+		else if (look_now(s, t))
+			stretches[n_stretches++] = t;
+		guard__wait(s); /* there may be thousands */
+	}
+	harvest_stretches(s, stretches, n_stretches);
+	for (size_t i = 0; i < s->n_targets; i++) {
 		int one;
 
-		if (!t->is_due)
+		if (!s->targets[i]->is_due)
 			continue;
-		if (!t->ended && !s->stopped && t->budget.survivors.n_windows)
-			look_now(s, t);
-		else if (!t->ended && !s->stopped)
-			targets__read(s, t);
-		one = make_profile(s, &drain, t, now, list);
+		one = make_profile(s, &drain, s->targets[i], now, list);
 		rc = rc ?: one;
-		guard__wait(s); /* there may be thousands */
+		guard__wait(s);
 	}
 	return rc;
 }

@@ -10,8 +10,8 @@
 
 /* How often the kernel's tables are swept. It takes about a millisecond. */
 #define SWEEP_NS 10000000000ULL
-/* After a search for processes whose news was lost, the next one waits so many times as long as the
- * search has taken. While memtrace searches, more news may be lost. */
+/* After a search for what lost news would have told, the next one waits so many times as long as
+ * the search has taken. While memtrace searches, more news may be lost. */
 #define REST 20
 
 static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
@@ -124,4 +124,24 @@ void sweep__lost_news(struct session *s)
 		s->events_lost_seen = lost;
 	end = clock__now_ns(CLOCK_MONOTONIC);
 	s->lost_next_ns = end + REST * (end - begin);
+}
+
+void sweep__lost_mappings(struct session *s)
+{
+	uint64_t begin = clock__now_ns(CLOCK_MONOTONIC), end, lost = s->watch_lost;
+
+	if (s->watch_lost == s->watch_lost_seen || begin < s->watch_next_ns)
+		return;
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->exit_ns || t->ended)
+			continue;
+		targets__refresh_maps(s, t);
+		t->code_changed = true; /* the news may have been of this */
+		guard__wait(s);
+	}
+	s->watch_lost_seen = lost;
+	end = clock__now_ns(CLOCK_MONOTONIC);
+	s->watch_next_ns = end + REST * (end - begin);
 }

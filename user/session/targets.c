@@ -690,16 +690,7 @@ void targets__take_news(struct session *s)
 	if (s->watch)
 		watch__deliver(s->watch);
 	sweep__lost_news(s);
-	for (size_t i = 0; i < s->n_targets && s->watch_lost > s->watch_lost_seen; i++) {
-		struct target *t = s->targets[i];
-
-		if (t->exit_ns || t->ended)
-			continue;
-		targets__refresh_maps(s, t);
-		t->code_changed = true; /* the news may have been of this */
-		guard__wait(s);
-	}
-	s->watch_lost_seen = s->watch_lost;
+	sweep__lost_mappings(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
