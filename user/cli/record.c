@@ -278,6 +278,16 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last = st;
 }
 
+/* Symbols of large programs take a while, and signals are blocked meanwhile. So a person who has
+ * pressed Ctrl-C sees what memtrace does. */
+static void show_ending(struct status_line *line)
+{
+	static const char text[] = "\r\033[Ktracing has ended; reading symbols, writing files";
+
+	nowait__put(text, sizeof(text) - 1);
+	line->shown = true;
+}
+
 /* The terminal sends Ctrl-C to a traced command as well, and the command decides whether to end.
  * Another signal, such as SIGTERM, is passed on to the command. Without a command, the first signal
  * ends the tracing. A second signal always ends the tracing. Returns true if the tracing is
@@ -407,6 +417,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	}
 	clear_status(line);
 	say_refused(s, &told); /* a run may end before the loop has reported refused probes */
+	if (show)
+		show_ending(line);
 	return status;
 }
 
@@ -485,8 +497,6 @@ static void ask_early(int signal)
 	asked_early = true;
 }
 
-/* Forks the command, gives up the privileges that memtrace does not need, and checks if tracing and
- * writing are possible. The command is forked first, so it keeps all privileges. */
 /* If the user has not asked for files, and none can be written here, the table is still wanted. */
 static bool does_without_files(struct record_config *c, const struct error *why)
 {
@@ -503,6 +513,8 @@ static bool does_without_files(struct record_config *c, const struct error *why)
 	return true;
 }
 
+/* Forks the command, gives up the privileges that memtrace does not need, and checks if tracing and
+ * writing are possible. The command is forked first, so it keeps all privileges. */
 static int begin(struct record_config *c, struct launch *launch, struct error *err)
 {
 	struct privileges_use use = {.command = c->command};
@@ -613,6 +625,7 @@ int cmd_record(int argc, char **argv)
 			status = EXIT_FAILED;
 		/* All files are written. From here on, memtrace may wait for a reader, and a signal
 		 * ends it. */
+		clear_status(&status_line);
 		complain_to(NULL);
 		if (!session__command(session))
 			release_signals(signal_fd, &signals);
