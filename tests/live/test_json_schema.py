@@ -130,7 +130,8 @@ def json_schema_of_windows():
     documents = check("profile", text)
     expect_equal(documents[0]["mode"], "windowed", "mode")
     expect_keys(documents, "windows", "continuous_seconds", "evidence", "process_growth",
-                "blocks_per_s", "half_life_us", "growth_low", "survival", "alloc_bytes_low")
+                "blocks_per_s", "half_life_us", "growth_low", "survival", "alloc_bytes_low",
+                "resident_set_bytes")
 
 
 @test(beside=True)

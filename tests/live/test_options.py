@@ -408,6 +408,23 @@ def command_whose_children_work():
     expect_equal((result.status, "NOT TRACED" in result.err), (0, False), result)
 
 
+@test(beside=True)
+def children_of_a_named_process():
+    """The named process has forked its workers. The table's head tells how many are not traced,
+    unless -F is given."""
+    parent = start(["sh", "-c", "sleep 60 & sleep 60 & sleep 60; true"], start_new_session=True)
+    try:
+        wait_until(lambda: len(children(parent.pid)) == 3, "the children")
+        result = memtrace("-p", parent.pid, "-d", 0.5, "-f", "none", "--json")
+        expect_equal(result.json()["untraced_children"], 3, "children in the JSON")
+        for options, told in (((), True), (("-F",), False)):
+            result = memtrace("-p", parent.pid, "-d", 0.5, "-f", "none", *options)
+            expect_equal("\nNOT TRACED: 3 children " in result.out, told, result)
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        end(parent)
+
+
 HEIGHTS = """
 #include <stdlib.h>
 #include <unistd.h>

@@ -129,8 +129,31 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
+/* if more than this share of the resident set, and more than so many bytes, are in no row, a line
+ * tells the size of the resident set */
+#define MOSTLY_ELSEWHERE 0.5
+#define MUCH_ELSEWHERE	 (64 << 20)
+
+/* Tells the size of the process if the table explains little of it. Otherwise a process of 40 GB
+ * beside "live heap: 12 MiB" would look like a small one. */
+static void put_size(const struct profile *profile, const struct estimate *live, struct sink *sink)
+{
+	double size = (double)profile->rss_end_bytes;
+	double elsewhere = size - (live->objects > 0 ? live->bytes : 0);
+	char bytes[16];
+
+	if (profile->resident || profile__is_filtered(profile) || elsewhere < MUCH_ELSEWHERE ||
+	    elsewhere < MOSTLY_ELSEWHERE * size)
+		return;
+	sink__printf(sink,
+		     "resident set: %s; most of it is not live memory of this run (--rss tells "
+		     "what it is)\n",
+		     format_bytes(size, bytes));
+}
+
 /* Warns if children of the command do most of the work, as with compilers, make and shells. In this
- * case the user wants to know about the children's memory. */
+ * case the user wants to know about the children's memory. So does the user who has named the first
+ * process of a server that forks its workers. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -142,6 +165,10 @@ static void put_children(const struct profile *profile, struct sink *sink)
 			"NOT TRACED: its children, which used %.0f %% of the CPU time (-F traces "
 			"them, too)\n",
 			100 * children / all);
+	else if (profile->n_strays)
+		sink__printf(sink,
+			     "NOT TRACED: %u child%s that it has now (-F traces children, too)\n",
+			     profile->n_strays, profile->n_strays == 1 ? "" : "ren");
 }
 
 static void put_death(const struct profile *profile, struct sink *sink)
@@ -399,6 +426,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	sink__puts(sink, "\n");
 	put_quality(profile, sink);
 	put_few(profile, sink);
+	put_size(profile, live, sink);
 }
 
 static const char *format_signed(double bytes, char *buf)

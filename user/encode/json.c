@@ -592,6 +592,10 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	}
 	if (profile->children_cpu_ns)
 		json__put_real(&json, "children_cpu_s", (double)profile->children_cpu_ns / 1e9);
+	if (profile->rss_end_bytes)
+		json__put_uint(&json, "resident_set_bytes", profile->rss_end_bytes);
+	if (profile->n_strays)
+		json__put_uint(&json, "untraced_children", profile->n_strays);
 	json__put_interval(&json, profile);
 	if (profile->sampled_by_target)
 		json__put_bool(&json, "sampled_by_target", true);

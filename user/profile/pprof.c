@@ -46,6 +46,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("continuous_s", REAL, windows.continuous_s, 0),
 	FACT("cpu_time_ns", UINT64, cpu_time_ns, 0),
 	FACT("children_cpu_ns", UINT64, children_cpu_ns, 0),
+	FACT("untraced_children", UINT32, n_strays, 0),
 	FACT("rss_start_bytes", UINT64, rss_start_bytes, 0),
 	FACT("rss_end_bytes", UINT64, rss_end_bytes, 0),
 	FACT("threads_at_end", UINT32, n_live_threads, 0),

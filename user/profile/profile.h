@@ -360,6 +360,8 @@ struct profile {
 	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended. The
 				   * children were not traced. 0: there were none, or their time is
 				   * not known */
+	uint32_t n_strays; /* its children that lived at the end and were not traced; 0 also if
+			    * they were not counted */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	uint32_t n_live_threads;		 /* at the end of the run */

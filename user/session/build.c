@@ -521,6 +521,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->others_pct = b->others_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
 	p->children_cpu_ns = b->target->children_cpu_ns;
+	p->n_strays = b->target->n_strays;
 	return p->exe ? 0 : -ENOMEM;
 }
 

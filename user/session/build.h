@@ -163,6 +163,7 @@ struct target {
 	/* CPU time of a command's children, if they are not traced; it is known when the command
 	 * has ended */
 	uint64_t children_cpu_ns;
+	uint32_t n_strays;		 /* children at the end of the run that are not traced */
 	struct abi_process_cpu counters; /* as last read */
 	/* from counters, without the allocator's calls to itself */
 	uint64_t alloc_calls, free_calls;

@@ -303,6 +303,28 @@ static void read_resident(struct session *s)
 	}
 }
 
+static int count_stray(pid_t pid, void *ctx)
+{
+	struct session *s = ctx;
+	struct process_info info;
+	struct target *parent;
+
+	if (process__read_stat(pid, &info) || targets__find(s, pid))
+		return 0;
+	parent = targets__find(s, info.parent);
+	if (parent && !parent->ended)
+		parent->n_strays++;
+	return 0;
+}
+
+/* Counts the children of named processes that are not traced. With a selection, the user has chosen
+ * which processes are traced. */
+static void count_strays(struct session *s)
+{
+	if (!s->selection)
+		process__each(count_stray, s); /* if it fails, no children are told */
+}
+
 void session__stop(struct session *s)
 {
 	if (s->stopped)
@@ -334,6 +356,7 @@ void session__stop(struct session *s)
 			targets__refresh_maps(s, s->targets[i]);
 	}
 	large_blocks__finish(s);
+	count_strays(s);
 	s->stopped = true;
 	privileges__limit(PRIVILEGES_STOPPED, &s->privileges, NULL);
 }

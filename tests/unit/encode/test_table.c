@@ -386,6 +386,32 @@ static void children_that_do_the_work_are_told(void **state)
 		   "\nNOT TRACED: its children, which used 96 % of the CPU time (-F traces them, "
 		   "too)\n");
 	free(text);
+	profile->children_cpu_ns = 0;
+	profile->n_strays = 12;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nNOT TRACED: 12 children that it has now (-F traces children, too)\n");
+	free(text);
+	profile__free(profile);
+}
+
+/* Most of the process's memory is in no row. The table tells how large the process is. */
+static void a_large_resident_set_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	struct estimate live = profile__live(profile);
+	char *text;
+
+	(void)state;
+	profile->rss_end_bytes = (uint64_t)live.bytes + (60 << 20); /* a small process */
+	text = table_of(profile, (struct table_options){});
+	assert_null(strstr(text, "resident set"));
+	free(text);
+	profile->rss_end_bytes = (uint64_t)40 << 30;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text,
+		   "\nresident set: 40.0 GiB; most of it is not live memory of this run (--rss "
+		   "tells what it is)\n");
+	free(text);
 	profile__free(profile);
 }
 
@@ -751,6 +777,7 @@ int main(void)
 		cmocka_unit_test(a_death_is_told),
 		cmocka_unit_test(an_early_end_is_told),
 		cmocka_unit_test(children_that_do_the_work_are_told),
+		cmocka_unit_test(a_large_resident_set_is_told),
 		cmocka_unit_test(other_tracers_are_told),
 		cmocka_unit_test(what_was_refused_is_told),
 		cmocka_unit_test(one_is_no_plural),
