@@ -621,6 +621,10 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	return 0;
 }
 
+/* bytes: put_not_anonymous() does not tell of less. Starting to use a large program, or reading a
+ * file for once, takes as much. */
+#define LEAST_NOT_ANONYMOUS (16 << 20)
+
 /* Says how fast the process grows, and how much of this its stacks explain. (The stacks of the run:
  * what those that a filter has left explain is not known.) */
 static void put_process(const struct profile *profile, struct sink *sink)
@@ -635,6 +639,24 @@ static void put_process(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, ", of which the stacks explain %s/s",
 			     format_bytes(profile->growth.attributed.bytes_per_s, b));
 	sink__puts(sink, ".\n");
+}
+
+/* Says that memory grows which is not the heap's, if this is most of the growth. Otherwise "nothing
+ * grows" would be an all-clear for a process whose shared memory fills the machine. */
+static void put_not_anonymous(const struct profile *profile, struct sink *sink)
+{
+	double grown = (double)profile->rss_end_bytes - (double)profile->rss_start_bytes,
+	       anonymous = profile->growth.bytes_per_s.value * profile->duration_s;
+	char a[16];
+
+	if (!profile->rss_start_bytes || !profile->rss_end_bytes ||
+	    !profile->growth.bytes_per_s.known || profile__is_regions(profile) ||
+	    grown < LEAST_NOT_ANONYMOUS || anonymous > grown / 2)
+		return;
+	sink__printf(sink,
+		     "Its resident set has grown by %s, most of it not anonymous memory: shared "
+		     "memory or mapped files (--rss tells which).\n",
+		     format_bytes(grown, a));
 }
 
 int encode_leaks(const struct profile *profile, const struct table_options *options,
@@ -653,6 +675,7 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 	if (finding.filtered)
 		sink__printf(sink, "note: %s\n", diff_warning__text(DIFF_WARN_FILTERED));
 	put_process(profile, sink);
+	put_not_anonymous(profile, sink);
 	err = put_contradictions(profile, "", sink);
 	if (!err)
 		err = put_suspects(&finding, options, sink);
