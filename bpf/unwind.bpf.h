@@ -277,7 +277,7 @@ static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 static __always_inline int unwind_step(struct unwind *u, const struct abi_mappings *mappings)
 {
 	__u32 rule = find_rule(u, mappings), kind = rule & 7, n = u->stack.n;
-	__u64 cfa, ret, off;
+	__u64 cfa, ret, off, saved;
 
 	if (kind == ABI_UNWIND_END) {
 		u->stack.end = STACK_END_COMPLETE;
@@ -322,6 +322,13 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 	if (kind == ABI_UNWIND_PLT)
 		off = 8 + ((u->pc & 15) >= 11 ? 8 : 0);
 	cfa += off;
+	saved = cfa - 8 * ((rule >> 4) & 0xfff);
+	if ((rule & 0xffff) == (ABI_UNWIND_BP | 8)) { /* UNWIND_REALIGNED */
+		u->stack.end = STACK_END_UNREADABLE;
+		if (read_user_u64(&cfa, u->bp - off))
+			return 1;
+		saved = u->bp;
+	}
 	u->stack.end = STACK_END_NO_PROGRESS;
 	if (cfa <= u->sp || cfa - u->sp > MAX_FRAME_BYTES)
 		return 1;
@@ -331,7 +338,7 @@ static __always_inline int unwind_step(struct unwind *u, const struct abi_mappin
 	if (rule & 8) {
 		__u64 bp;
 
-		if (read_stack_word(u, cfa - 8 * ((rule >> 4) & 0xfff), &bp))
+		if (read_stack_word(u, saved, &bp))
 			return 1;
 		u->bp = bp;
 	}

@@ -136,6 +136,34 @@ static void by_stack_pointer_and_back_to_rbp(void **state)
 	assert_int_equal(u.sp, at(22));
 }
 
+static void realigned_frame(void **state)
+{
+	/* function 0 is realigned: rbp is at word 4, and the CFA stands two words below */
+	static const uint32_t rules[] = {RULE(ABI_UNWIND_BP, 16, 0) | 8, RULE(ABI_UNWIND_BP, 16, 2),
+					 RULE(ABI_UNWIND_END, 0, 0)};
+	struct unwind u;
+
+	(void)state;
+	lay_table(rules, 3);
+	memory[2] = at(9);
+	memory[4] = at(12);
+	memory[8] = in(1);
+	memory[12] = 0x1234;
+	memory[13] = in(2);
+	walk(&u, 0, at(0), at(4), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[2], in(1));
+	assert_int_equal(u.stack.ip[3], in(2));
+	assert_int_equal(u.bp, 0x1234);
+	assert_int_equal(u.sp, at(14));
+	memory[2] = at(0); /* no progress */
+	walk(&u, 0, at(0), at(4), ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_NO_PROGRESS);
+	walk(&u, 0, at(0), 0x10, ABI_STACK_FRAMES);
+	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
+}
+
 static void plt_entry(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_PLT, 0, 0), RULE(ABI_UNWIND_END, 0, 0)};
@@ -597,6 +625,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(by_stack_pointer_and_back_to_rbp),
+		cmocka_unit_test(realigned_frame),
 		cmocka_unit_test(plt_entry),
 		cmocka_unit_test(signal_frame),
 		cmocka_unit_test(frame_pointers_bridge_gaps),

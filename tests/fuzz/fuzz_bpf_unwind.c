@@ -187,6 +187,7 @@ static bool slow_step_in_go(struct slow *s, uint32_t rule)
 static bool slow_step(struct slow *s, uint32_t rule)
 {
 	uint32_t kind = rule & 7, off = rule >> 16;
+	bool realigned = (rule & 0xffff) == (ABI_UNWIND_BP | 8);
 	uint64_t ret, cfa, bp = s->bp;
 
 	switch (kind) {
@@ -212,6 +213,8 @@ static bool slow_step(struct slow *s, uint32_t rule)
 		break;
 	case ABI_UNWIND_BP:
 		cfa = s->bp + 8 * off;
+		if (realigned && read_user_u64((__u64 *)&cfa, s->bp - 8 * off))
+			return false;
 		break;
 	default:
 		cfa = s->sp + 8 * off;
@@ -219,7 +222,7 @@ static bool slow_step(struct slow *s, uint32_t rule)
 	if (cfa <= s->sp || cfa - s->sp > MAX_FRAME_BYTES + 16 || !return_at(cfa - 8, &ret))
 		return false;
 	if (kind != ABI_UNWIND_NONE && kind != ABI_UNWIND_BAD && rule & 8 &&
-	    !word(cfa - 8 * (rule >> 4 & 0xfff), &bp))
+	    !word(realigned ? s->bp : cfa - 8 * (rule >> 4 & 0xfff), &bp))
 		return false;
 	if (!ret)
 		return false;

@@ -78,8 +78,12 @@ static void check(const struct unwind_table *table, size_t input_size)
 		require(!i || row[-1].pc < row->pc);
 		require(!i || row[-1].rule != row->rule);
 		require(kind <= UNWIND_BAD);
-		require(UNWIND_RULE_RBP_SAVED(row->rule) ? UNWIND_RULE_RBP_SLOT(row->rule) >= 1
-							 : !UNWIND_RULE_RBP_SLOT(row->rule));
+		if (UNWIND_RULE_IS_REALIGNED(row->rule))
+			require(UNWIND_RULE_CFA_OFF(row->rule) >= 8);
+		else
+			require(UNWIND_RULE_RBP_SAVED(row->rule)
+					? UNWIND_RULE_RBP_SLOT(row->rule) >= 1
+					: !UNWIND_RULE_RBP_SLOT(row->rule));
 		require(kind == UNWIND_SP || kind == UNWIND_BP || row->rule >> 16 == 0);
 		require(unwind_table__find(table, table->base + row->pc) == row->rule);
 		require(!i || unwind_table__find(table, table->base + row->pc - 1) == row[-1].rule);

@@ -134,6 +134,27 @@ NOINLINE static void variable_array(int n)
 	KEEP(array);
 }
 
+/* gcc aligns this frame, and keeps the address of the caller's frame in it. */
+NOINLINE static void realigned(int n)
+{
+	_Alignas(64) char aligned[64];
+	char array[n];
+
+	memset(aligned, 1, sizeof(aligned));
+	memset(array, 1, (size_t)n);
+	KEEP(aligned);
+	KEEP(array);
+	allocate(20047);
+	KEEP(aligned);
+	KEEP(array);
+}
+
+NOINLINE static void call_realigned(int n)
+{
+	realigned(n);
+	KEEP(&n);
+}
+
 NOINLINE static void taken_by_alloca(int n)
 {
 	for (int i = 1; i < 4; i++) {
@@ -376,6 +397,8 @@ int main(int argc, char **argv)
 	signals(true, 20009);
 	variable_array(argc * 1000);
 	declare(20041, "allocate", "variable_array", "main", NULL);
+	call_realigned(argc * 1000);
+	declare(20047, "allocate", "realigned", "call_realigned", "main", NULL);
 	taken_by_alloca(argc * 1000);
 	declare(20043, "allocate", "taken_by_alloca", "main", NULL);
 	large_frame();

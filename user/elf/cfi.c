@@ -23,6 +23,7 @@ enum how {
 	HOW_OFFSET,	/* saved at CFA + off */
 	HOW_VAL_OFFSET, /* the register's value is CFA + off */
 	HOW_AT_RSP,	/* saved at rsp + off, by expression */
+	HOW_AT_RBP,	/* saved at rbp + off, by expression */
 	HOW_OTHER,
 };
 
@@ -30,6 +31,7 @@ enum cfa {
 	CFA_UNSET,
 	CFA_REG,    /* cfa_reg + cfa_off */
 	CFA_AT_RSP, /* saved at rsp + cfa_off, by expression */
+	CFA_AT_RBP, /* saved at rbp + cfa_off, by expression */
 	CFA_PLT,
 	CFA_OTHER,
 };
@@ -67,6 +69,12 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 	if (state->how[CFI_RSP] != HOW_UNSET &&
 	    (state->how[CFI_RSP] != HOW_VAL_OFFSET || state->off[CFI_RSP] != 0))
 		return UNWIND_BAD;
+	if (state->cfa == CFA_AT_RBP)
+		return state->how[CFI_RBP] == HOW_AT_RBP && !state->off[CFI_RBP] &&
+				       state->cfa_off < 0 && state->cfa_off >= -MAX_CFA_OFF &&
+				       state->cfa_off % 8 == 0
+			       ? UNWIND_REALIGNED(-state->cfa_off)
+			       : UNWIND_BAD;
 	if (saved && (state->off[CFI_RBP] % 8 != 0 || slot < 1 || slot > MAX_RBP_SLOT))
 		return UNWIND_BAD;
 	if (!saved && state->how[CFI_RBP] != HOW_UNSET && state->how[CFI_RBP] != HOW_SAME)
@@ -150,10 +158,10 @@ static void set_cfa(struct cfi_state *state, enum cfa cfa, uint64_t reg, int32_t
 	state->cfa_off = off;
 }
 
-/* Is expr "rsp + off", followed by the operation `last` (-1: by no operation)? */
-static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
+/* Is expr "reg + off", followed by the operation `last` (-1: by no operation)? */
+static bool is_register_plus(struct cursor expr, int reg, int last, int32_t *ret_off)
 {
-	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
+	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + (uint64_t)reg)
 		return false;
 	*ret_off = clamp(cursor__sleb(&expr));
 	if (last >= 0 && cursor__bytes(&expr, 1) != (uint64_t)last)
@@ -183,8 +191,10 @@ static void set_cfa_expression(struct cfi_state *state, struct cursor expr)
 
 	if (expr.end - expr.pos == sizeof(plt) && memcmp(expr.pos, plt, sizeof(plt)) == 0)
 		set_cfa(state, CFA_PLT, 0, 0);
-	else if (is_rsp_plus(expr, DW_OP_deref, &off))
+	else if (is_register_plus(expr, DWARF_RSP, DW_OP_deref, &off))
 		set_cfa(state, CFA_AT_RSP, 0, off);
+	else if (is_register_plus(expr, DWARF_RBP, DW_OP_deref, &off))
+		set_cfa(state, CFA_AT_RBP, 0, off);
 	else
 		set_cfa(state, CFA_OTHER, 0, 0);
 }
@@ -193,8 +203,10 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 {
 	int32_t off;
 
-	if (is_rsp_plus(expr, -1, &off))
+	if (is_register_plus(expr, DWARF_RSP, -1, &off))
 		set_register(state, reg, HOW_AT_RSP, off);
+	else if (is_register_plus(expr, DWARF_RBP, -1, &off))
+		set_register(state, reg, HOW_AT_RBP, off);
 	else
 		set_register(state, reg, HOW_OTHER, 0);
 }

@@ -7,9 +7,13 @@ struct registers {
 	uint64_t pc, sp, bp;
 };
 
-/* Finds where the frame ends (its CFA). False: the rule does not tell. */
-static bool find_end(uint32_t rule, const struct registers *r, uint64_t *ret)
+/* Finds where the frame ends (its CFA). False: the rule does not tell, or the stack is
+ * unreadable. */
+static bool find_end(const struct stack_source *source, uint32_t rule, const struct registers *r,
+		     uint64_t *ret)
 {
+	if (UNWIND_RULE_IS_REALIGNED(rule))
+		return source->word(source->ctx, r->bp - UNWIND_RULE_CFA_OFF(rule), ret);
 	switch (UNWIND_RULE_KIND(rule)) {
 	case UNWIND_SP:
 		*ret = r->sp + UNWIND_RULE_CFA_OFF(rule);
@@ -35,12 +39,15 @@ size_t stack_walk(const struct stack_source *source, uint64_t pc, uint64_t sp, u
 	uint32_t rule;
 	size_t n = 0;
 
-	while (n < max && source->rule(source->ctx, within, &rule) && find_end(rule, &r, &end) &&
-	       end > r.sp && source->word(source->ctx, end - 8, &r.pc)) {
+	while (n < max && source->rule(source->ctx, within, &rule) &&
+	       find_end(source, rule, &r, &end) && end > r.sp &&
+	       source->word(source->ctx, end - 8, &r.pc)) {
+		uint64_t saved = UNWIND_RULE_IS_REALIGNED(rule)
+					 ? r.bp
+					 : end - 8 * (uint64_t)UNWIND_RULE_RBP_SLOT(rule);
+
 		ret[n++] = (struct stack_frame){within, end};
-		if (UNWIND_RULE_RBP_SAVED(rule) &&
-		    !source->word(source->ctx, end - 8 * (uint64_t)UNWIND_RULE_RBP_SLOT(rule),
-				  &r.bp))
+		if (UNWIND_RULE_RBP_SAVED(rule) && !source->word(source->ctx, saved, &r.bp))
 			break;
 		r.sp = end;
 		within = r.pc - 1;

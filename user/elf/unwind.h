@@ -19,13 +19,13 @@
 /* Rules, packed into 32 bits:
  *	bits 0-2   enum unwind_kind
  *	bit  3	   the caller's rbp is saved at CFA - 8 * rbp_slot (else rbp is unchanged)
- *	bits 4-15  rbp_slot, 1 .. 4095
+ *	bits 4-15  rbp_slot, 1 .. 4095; 0: see UNWIND_REALIGNED
  *	bits 16-31 cfa_off / 8, 0 .. 65535 (kinds SP and BP)
  * For the kind GO, all bits but the kind have meanings of their own. */
 enum unwind_kind {
 	UNWIND_NONE,   /* no information: between functions, hand-written assembly */
 	UNWIND_SP,     /* CFA = rsp + cfa_off */
-	UNWIND_BP,     /* CFA = rbp + cfa_off */
+	UNWIND_BP,     /* CFA = rbp + cfa_off; see also UNWIND_REALIGNED */
 	UNWIND_PLT,    /* CFA = rsp + 8 + ((rip & 15) >= 11 ? 8 : 0): lazy PLT entries */
 	UNWIND_SIGNAL, /* a signal's return trampoline: rsp is the address of a struct ucontext_t,
 			* which holds all registers */
@@ -37,8 +37,13 @@ enum unwind_kind {
 #define UNWIND_RULE(kind, cfa_off, rbp_saved, rbp_slot)                                            \
 	((uint32_t)(kind) | (uint32_t)(rbp_saved) << 3 | (uint32_t)(rbp_slot) << 4 |               \
 	 (uint32_t)((cfa_off) / 8) << 16)
-/* A frame with a frame pointer. The frame pointer may point to another stack, at higher or lower
- * addresses. */
+/* A frame that gcc has aligned to more than 16 bytes, in a function with alloca() or arrays of
+ * variable size. The CFA does not follow from rbp or rsp: it stands at rbp - cfa_at (8 .. 524280).
+ * The caller's rbp stands at rbp. */
+#define UNWIND_REALIGNED(cfa_at)       UNWIND_RULE(UNWIND_BP, cfa_at, 1, 0)
+#define UNWIND_RULE_IS_REALIGNED(rule) (((rule)&0xffff) == UNWIND_REALIGNED(0))
+/* A frame of Go with a frame pointer. The frame pointer may point to another stack, at higher or
+ * lower addresses. */
 #define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
 /* A frame that has switched from its goroutine's stack to the thread's stack. The word at rsp +
  * g_off is the goroutine's address. The goroutine's second word is the upper end of its stack. The

@@ -98,6 +98,29 @@ static void test_plt(void **state)
 	assert_int_equal(frames[0].end, BASE + 8);
 }
 
+static void test_a_realigned_frame(void **state)
+{
+	/* rbp is at word 4. The CFA stands two words below. */
+	struct made made = {.rules = {[1] = UNWIND_REALIGNED(16),
+				      [2] = UNWIND_RULE(UNWIND_BP, 16, 1, 2),
+				      [3] = UNWIND_RULE(UNWIND_END, 0, 0, 0)},
+			    .words = {[2] = BASE + 72,
+				      [4] = BASE + 96,
+				      [8] = 0x201,
+				      [12] = 0x1234,
+				      [13] = 0x301}};
+	struct stack_frame frames[8];
+
+	(void)state;
+	assert_int_equal(walk(&made, 0x100, BASE, BASE + 32, frames, 8), 2);
+	assert_int_equal(frames[0].end, BASE + 72);
+	assert_int_equal(frames[1].pc, 0x200);
+	assert_int_equal(frames[1].end, BASE + 112);
+	made.words[2] = 0; /* no progress */
+	assert_int_equal(walk(&made, 0x100, BASE, BASE + 32, frames, 8), 0);
+	assert_int_equal(walk(&made, 0x100, BASE, 8, frames, 8), 0); /* unreadable */
+}
+
 /* Rules and words that make no sense end the walk. */
 static void test_nonsense(void **state)
 {
@@ -130,6 +153,7 @@ int main(void)
 		cmocka_unit_test(test_a_stack),
 		cmocka_unit_test(test_a_call_at_the_end_of_a_function),
 		cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_a_realigned_frame),
 		cmocka_unit_test(test_nonsense),
 	};
 

@@ -73,7 +73,9 @@ static inline void check_shape(const struct unwind_table *table)
 			assert_true(rule != table->rows[i - 1].rule);
 		}
 		assert_true(UNWIND_RULE_KIND(rule) <= UNWIND_BAD);
-		if (UNWIND_RULE_RBP_SAVED(rule))
+		if (UNWIND_RULE_IS_REALIGNED(rule))
+			assert_true(UNWIND_RULE_CFA_OFF(rule) >= 8);
+		else if (UNWIND_RULE_RBP_SAVED(rule))
 			assert_true(UNWIND_RULE_RBP_SLOT(rule) >= 1);
 		else
 			assert_int_equal(UNWIND_RULE_RBP_SLOT(rule), 0);

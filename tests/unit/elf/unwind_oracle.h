@@ -43,7 +43,7 @@ static inline void close_oracle(struct oracle *oracle)
 
 /* Where elfutils finds a register. */
 struct place {
-	enum { SAME, UNDEFINED, AT_CFA, IS_CFA, AT_RSP, ELSEWHERE } kind;
+	enum { SAME, UNDEFINED, AT_CFA, IS_CFA, AT_RSP, AT_RBP, ELSEWHERE } kind;
 	int64_t off;
 };
 
@@ -56,10 +56,11 @@ static inline struct place place_of(Dwarf_Frame *frame, int reg)
 	assert_int_equal(dwarf_frame_register(frame, reg, mem, &ops, &n), 0);
 	if (n == 0) {
 		place.kind = ops == mem ? UNDEFINED : SAME;
-	} else if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg7) {
+	} else if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa &&
+		   (ops[1].atom == DW_OP_breg7 || ops[1].atom == DW_OP_breg6)) {
 		/* The expression begins with the CFA on its stack. The last value is the
 		 * result. */
-		place.kind = AT_RSP;
+		place.kind = ops[1].atom == DW_OP_breg7 ? AT_RSP : AT_RBP;
 		place.off = ops[1].number;
 	} else if (ops[0].atom == DW_OP_call_frame_cfa) {
 		size_t i = 1;
@@ -108,6 +109,13 @@ static inline uint32_t rule_of_frame(Dwarf_Frame *frame)
 			       : BAD;
 	if (!is_place(ra, AT_CFA, -8) || !is_place(rsp, IS_CFA, 0))
 		return BAD;
+	if (n == 2 && cfa[0].atom == DW_OP_breg6 && cfa[1].atom == DW_OP_deref) {
+		int64_t off = (int64_t)cfa[0].number;
+
+		return is_place(rbp, AT_RBP, 0) && off < 0 && off >= -8 * 65535 && off % 8 == 0
+			       ? UNWIND_REALIGNED(-off)
+			       : BAD;
+	}
 	if (rbp.kind == AT_CFA && rbp.off < 0 && rbp.off >= -8 * 4095 && rbp.off % 8 == 0)
 		slot = -rbp.off / 8;
 	else if (rbp.kind != SAME)
