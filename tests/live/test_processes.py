@@ -160,7 +160,8 @@ def processes_by_program():
 @test(beside="wide")
 def processes_by_program_of_a_used_inode():
     """With --exe, memtrace checks a program again if its file gets another name or its inode
-    becomes another file's."""
+    becomes another file's. (Says if the file system has used the inode's number again. If not, the
+    second part was not tested.)"""
     def make(path):
         with open(FAMILY, "rb") as source, open(path, "wb") as copy:
             copy.write(source.read())
@@ -194,6 +195,7 @@ def processes_by_program_of_a_used_inode():
             profiles, (renamed, again) = trace_selected("--exe", directory + "/w*",
                                                         during=lambda: run_others(later))
             check_selected(profiles, [(renamed, 1100)] + ([(again, 1200)] if again else []), [])
+        return None if again else "NOT TESTED: an inode that is used again, for none was"
 
 
 @test(beside="wide")

@@ -337,7 +337,7 @@ TAKE_OPTION(function)
 
 static const struct option_row rows[] = {
 	{"alloc", .arg = "FILE:FUNCTION(size=N)->ret", .take = take_function,
-	 .help = "look for a function of your own allocator, named as for record",
+	 .help = "a function of your own allocator, as memtrace record takes it",
 	 .man = "memtrace(1) explains how to write it. Needs a PID. May be given several times."},
 	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
 	 .help = "a function that frees",

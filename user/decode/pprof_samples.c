@@ -40,7 +40,7 @@ struct label {
 	uint64_t num;
 };
 
-/* The facts that the labels of one sample state. */
+/* What the labels of one sample say. */
 struct labels {
 	bool has_thread;
 	uint64_t thread; /* index of the name's text */

@@ -123,7 +123,7 @@ static void add_row(struct grid *grid, const struct resident *r, const struct re
 
 	format_kib((double)shown_bytes(r, row), resident);
 	format_row_interval(r, row, interval, sizeof(interval));
-	/* the heap has two rows, and the other one shows the anonymous memory and swap of both */
+	/* of the heap's two rows, only RESIDENT_HEAP shows anonymous memory and swap, for both */
 	if (row->kind != RESIDENT_HEAP_LIVE) {
 		format_kib((double)row->anonymous, anonymous);
 		format_kib((double)row->swap, swap);

@@ -85,7 +85,7 @@ void pace__forget_favour(struct scheduler *sc, struct paced *p);
 
 /* --- shared.c --- */
 
-/* Does what is due. Returns when something is due again. */
+/* Does what is due. Returns the time at which something is due again. */
 uint64_t shared__keep(struct scheduler *sc);
 /* Removes the probes from the code of all processes. end_ns: what the probes saw after this time
  * does not count. */

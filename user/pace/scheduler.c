@@ -50,7 +50,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 	}
 }
 
-/* Does what is due for one process. Returns when something is due again. */
+/* Does what is due for one process. Returns the time at which something is due again. */
 static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc), due;

@@ -200,7 +200,7 @@ void scheduler__free(struct scheduler *scheduler);
 int scheduler__add(struct scheduler *scheduler, struct paced *process, void *owner, uint64_t seed,
 		   uint64_t start_ns);
 
-/* Does what is due. Returns when something is due again; UINT64_MAX: never. */
+/* Does what is due. Returns the time at which something is due again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
 /* Do the limits allow any process more windows than the others have? */

@@ -7,7 +7,7 @@
  * goes on with samples farther apart. CALM: samples come closer again only if tracing then costs no
  * more than this. LEAST: the least part that the cost of calls must leave for samples. If calls
  * leave less, there would be so few samples that windows tell more. FINE: the most that samples
- * closer than asked for may cost. */
+ * may cost when they are closer together than asked for. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02

@@ -652,7 +652,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
-	for (size_t i = 0; i < n && anon->high > 0; i++) /* no stack surely outgrows the process */
+	/* no stack's lower limit of growth may be above the process's upper limit */
+	for (size_t i = 0; i < n && anon->high > 0; i++)
 		results[i].growth.low =
 			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {

@@ -22,7 +22,8 @@ int budget__begin(struct session *session);
  * there is no limit. 0 or negative errno. */
 int budget__welcome(struct session *session, struct target *target);
 
-/* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
+/* Does what is due. Returns the time at which something is due again: monotonic ns, UINT64_MAX for
+ * never. */
 uint64_t budget__keep(struct session *session);
 
 /* Raises or restores memtrace's priority. waits: memtrace is about to wait for what is due next.

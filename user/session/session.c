@@ -332,6 +332,8 @@ void session__stop(struct session *s)
 	guard__note(s);
 	capture__deactivate(s->capture);
 	budget__hurry(s, false);
+	for (size_t i = 0; i < s->n_targets; i++)
+		targets__read(s, s->targets[i]);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	forget_due(s);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;

@@ -79,8 +79,8 @@ enum session_region_place {
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
-	/* profile regions as well, but only if probes on libc's functions see them, and if these
-	 * probes can be removed at once */
+	/* profile regions as well, but only if probes on libc's functions see them, and if all
+	 * these probes can be removed together */
 	bool regions_if_easy;
 	/* In windows: count large blocks from outside, so that the profiles at the end of the run
 	 * show those that no window saw (profile/large.h) */

@@ -623,7 +623,8 @@ void targets__read(struct session *s, struct target *t)
 {
 	uint64_t cpu;
 
-	if (!t->ended && !targets__cpu_ns(t, &cpu))
+	/* What it uses after the end of the run is not the run's. */
+	if (!t->ended && !s->stop_ns && !targets__cpu_ns(t, &cpu))
 		t->cpu_now_ns = cpu;
 	/* for page faults, the last size of a target that has ended is wanted, too */
 	if (s->what & WHAT_FAULTS)

@@ -172,7 +172,7 @@ static void test_another_file(void **state)
 }
 
 /* Code that cannot be read may have been patched, whatever the reason is. Code of a process that
- * has ended has not. */
+ * has ended counts as not patched. */
 static void test_unread(void **state)
 {
 	static const int reasons[] = {-ETIMEDOUT, -EBUSY,  -ENOMEM, -EAGAIN,

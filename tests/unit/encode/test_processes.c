@@ -521,8 +521,8 @@ static void order_is_by_what_was_asked(void **state)
 			 "  7  a        307.2 KiB  5.0 MiB  f\n"
 			 "  4  e ");
 	free(text);
-	/* The other processes share one line with their sums: live 3 + 3 MiB, which grew in 10 s,
-	 * and RSS 9 + 5 MiB. */
+	/* The other processes share one line with their sums: live 3 + 3 MiB, all allocated in
+	 * 10 s, and RSS 9 + 5 MiB. */
 	text = table((struct process_table_options){.width = 100, .top = 1});
 	assert_has(text,
 		   "\n  4  d        8.0 MiB  819.2 KiB   5.0 MiB   +5.0 MiB        1     -  f\n"

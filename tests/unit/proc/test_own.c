@@ -56,7 +56,8 @@ static void cpu_time_is_ours_and_our_childrens(void **state)
 	assert_true(after + 10000 >= own + child_ns);
 }
 
-/* Runs in a child, whose peak begins with the memory that it has. */
+/* Runs in a child. The child's peak begins at the memory that it has then, not at its parent's
+ * peak. */
 static void peak_outlives_the_memory(void **state)
 {
 	const size_t size = 64 * MIB;

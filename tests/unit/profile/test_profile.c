@@ -476,8 +476,8 @@ static void addresses_cannot_be_made_to_collide(void **state)
 
 /* A profile has three small blocks from finely sampled windows. But most of the run had only one
  * sample per 512 KiB. Such a sample would stand for 512 KiB, and it may be chance that there is
- * none. So the interval ends at -log(0.025) = 3.69 such samples: if 3.69 are expected, there is
- * none in one of 40 cases. */
+ * none. So the interval ends at -log(0.025) = 3.69 such samples: if 3.69 are expected, one case
+ * in 40 has none. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();

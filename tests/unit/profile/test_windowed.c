@@ -386,9 +386,9 @@ static void test_what_was_held_may_have_ended(void **state)
 }
 
 /* There are two stretches. At the end of each, 10 MB of its own blocks are live. During the second
- * stretch, 9 MB from the first one end. So 11 MB are live at the end, and not 20. A third of the
- * time is between the stretches. The estimate assumes that the live share of the bytes allocated in
- * this time equals the live share of the bytes that the stretches saw. */
+ * stretch, 9 MB of the first stretch's blocks end. So 11 MB are live at the end, and not 20. A
+ * third of the time is between the stretches. The estimate assumes that the live share of the bytes
+ * allocated in this time equals the live share of the bytes that the stretches saw. */
 static void test_later_stretches_see_ends(void **state)
 {
 	struct windowed_window windows[] = {

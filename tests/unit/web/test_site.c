@@ -315,7 +315,7 @@ static void deaths_are_listed(void **state)
 	assert_null(strstr(text, "lives"));
 	free(text);
 	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
-	/* the dead do not count as traced until the next rounds tell that nobody names them */
+	/* the dead do not count as traced, not even before a round ends that does not name them */
 	for (int i = 0; i < 2; i++) {
 		assert_true(store__find(&site.store, 7)->ended);
 		assert_false(store__find(&site.store, 6)->ended);
