@@ -4,8 +4,9 @@
  *
  * One step finds the mapping that holds the pc, and in the mapping's table the rule for that pc.
  * The rule gives the CFA (rsp before the call) from rsp or rbp. The return address is at CFA - 8.
- * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. If there is no
- * rule (JIT code, hand-written assembly), the walk tries that frame's frame pointer. The pc of a
+ * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. (In frames that
+ * gcc has realigned, the CFA stands at rbp - n, and the caller's rbp at rbp.) If there is no rule
+ * (JIT code, hand-written assembly), the walk tries that frame's frame pointer. The pc of a
  * caller's frame is the return address - 1. So the pc is inside the call, not after it.
  *
  * Go's code has no .eh_frame, keeps frame pointers, and switches stacks. Goroutines have stacks of

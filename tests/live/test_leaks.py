@@ -3,9 +3,10 @@
 leak are not reported."""
 import concurrent.futures
 import os
+import re
 import sys
 
-from harness import ROOT, expect, test
+from harness import ROOT, end, expect, expect_equal, memtrace, start, test
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "leaks"))
 import leaks  # noqa: E402
@@ -50,3 +51,28 @@ def leaks_are_found():
                      for program, record in records.items() for leak in record["leaks"].values())
     again = "; at the second attempt: " + ", ".join(program for program, _ in missed)
     return f"{told} of the truth{again if missed else ''}"
+
+
+SHARER = """
+import mmap, time
+shared = mmap.mmap(-1, 1 << 30)
+for i in range(240):
+    shared[i << 20:(i + 1) << 20] = b"x" * (1 << 20)
+    for size in 20000, 50000:
+        bytes(size)
+    time.sleep(0.1)
+"""
+
+
+@test(beside=True, long=True)
+def leaks_of_shared_memory_are_told():
+    """Shared memory grows by about 10 MB/s, and no stack has it."""
+    process = start([sys.executable, "-c", SHARER])
+    try:
+        result = memtrace("-p", process.pid, "-d", 10, "-f", "none", "--leaks")
+    finally:
+        end(process)
+    expect_equal(result.status, 0, result)
+    words = re.search(r"^Its resident set has grown by .* What it has of shared memory and mapped "
+                      r"files has grown by ([\d.]+) MiB", result.out, re.M)
+    expect(words and 50 < float(words[1]) < 150, result)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 
 from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function,
@@ -419,9 +420,18 @@ def children_of_a_named_process():
         expect_equal(result.json()["untraced_children"], 3, "children in the JSON")
         for options, told in (((), True), (("-F",), False)):
             result = memtrace("-p", parent.pid, "-d", 0.5, "-f", "none", *options)
-            expect_equal("\nNOT TRACED: 3 children " in result.out, told, result)
+            expect_equal("\nNOT TRACED: 3 children of it" in result.out, told, result)
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
+        end(parent)
+    # a child that has ended, and that its parent does not reap, is none that could be traced
+    parent = start([sys.executable, "-c", "import os, time; os.fork() or os._exit(0); "
+                                          "time.sleep(60)"])
+    try:
+        wait_until(lambda: children(parent.pid), "the child")
+        result = memtrace("-p", parent.pid, "-d", 0.5, "-f", "none", "--json")
+        expect("untraced_children" not in result.json(), result)
+    finally:
         end(parent)
 
 

@@ -200,8 +200,12 @@ def measure_twin(case, memtrace):
 def slope_of(series):
     """Bytes by which the account grows for each operation: the median of the steps from sample to
     sample. A table that doubles, or an old one that is freed, changes a few steps only."""
-    return statistics.median((b["raw"] - a["raw"]) / max(b["ops"] - a["ops"], 1)
-                             for a, b in zip(series, series[1:]))
+    steps = [(b["raw"] - a["raw"]) / max(b["ops"] - a["ops"], 1)
+             for a, b in zip(series, series[1:])]
+    slope = statistics.median(steps)
+    if slope <= 0:
+        raise Failure(f"the account does not grow steadily: {steps}")
+    return slope
 
 
 def twin_of(name, case, memtrace):

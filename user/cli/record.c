@@ -168,6 +168,17 @@ static void complain_over_status(const char *text)
 	nowait__complain(text);
 }
 
+/* Returns the width of the terminal, at most `most`. A status line that is wider would wrap, and
+ * could not be overwritten. */
+static size_t columns(size_t most)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col <= 1)
+		return 80 < most ? 80 : most;
+	return size.ws_col < most ? size.ws_col : most;
+}
+
 /* Adds a field to the line if the whole field fits. */
 static void add_field(char *line, size_t columns, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -242,36 +253,32 @@ static void show_status(struct session *s, struct status_line *line)
 	char text[512] = "", shown[sizeof(text) + 8], bytes[20], rate[32], cost[32];
 	struct session_rates rates;
 	struct session_status st;
-	struct winsize size;
-	size_t columns = 80;
+	size_t width = columns(sizeof(text));
 
 	session__status(s, &st);
 	if (!session_status__rates(&line->last, &st, &rates))
 		return;
-	/* A line wider than the terminal would wrap, and could not be overwritten. */
-	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
-		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
 	/* The most important fields come first: a narrow terminal loses the last ones. */
-	add_field(text, columns, "%.0f s%s", st.elapsed_s,
+	add_field(text, width, "%.0f s%s", st.elapsed_s,
 		  session__command(s) ? "" : " (Ctrl-C ends)");
 	if (st.n_live)
-		add_field(text, columns, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
+		add_field(text, width, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
 			  per_second(rates.live_bytes, rate));
 	/* In windows, live memory is estimated only at the end of the run. During the run the line
 	 * shows the growth of anonymous memory. */
 	if (st.n_grown)
-		add_field(text, columns, "  anonymous memory %s%s",
+		add_field(text, width, "  anonymous memory %s%s",
 			  format_change(st.grown_bytes, bytes),
 			  per_second(rates.grown_bytes, rate));
 	if (st.overhead_pct.known) {
 		format_cost(st.overhead_pct.value, st.cpu_cores, cost);
-		add_field(text, columns, "  cost ~%s", cost);
+		add_field(text, width, "  cost ~%s", cost);
 	}
 	if (st.windowed)
-		add_field(text, columns, " (in windows)");
-	add_field(text, columns, "  alloc %.0f/s", rates.alloc_calls);
-	add_field(text, columns, "  free %.0f/s", rates.free_calls);
-	add_field(text, columns, "  samples %llu", (unsigned long long)st.samples);
+		add_field(text, width, " (in windows)");
+	add_field(text, width, "  alloc %.0f/s", rates.alloc_calls);
+	add_field(text, width, "  free %.0f/s", rates.free_calls);
+	add_field(text, width, "  samples %llu", (unsigned long long)st.samples);
 	snprintf(shown, sizeof(shown), "\r\033[K%s", text);
 	nowait__put(shown, strlen(shown));
 	line->shown = true;
@@ -282,8 +289,10 @@ static void show_status(struct session *s, struct status_line *line)
  * pressed Ctrl-C sees what memtrace does. */
 static void show_ending(struct status_line *line)
 {
-	static const char text[] = "\r\033[Ktracing has ended; reading symbols, writing files";
+	static const char text[] = "\r\033[Ktracing has ended; reading symbols";
 
+	if (sizeof(text) > columns(sizeof(text)))
+		return;
 	nowait__put(text, sizeof(text) - 1);
 	line->shown = true;
 }

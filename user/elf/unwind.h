@@ -4,8 +4,8 @@
  *
  * A row is valid from its pc up to the pc of the next row. In all x86-64 code that compilers make,
  * the return address stands at CFA - 8. Only rsp, rbp and rip need following, because CFAs are rsp
- * or rbp plus a constant. If a rule does not fit into a row, the row gets UNWIND_BAD: rules are
- * never approximated. */
+ * or rbp plus a constant, or stand in memory at rbp minus a constant. If a rule does not fit into a
+ * row, the row gets UNWIND_BAD: rules are never approximated. */
 #ifndef MEMTRACE_ELF_UNWIND_H
 #define MEMTRACE_ELF_UNWIND_H
 

@@ -146,8 +146,8 @@ static void put_size(const struct profile *profile, const struct estimate *live,
 	    elsewhere < MOSTLY_ELSEWHERE * size)
 		return;
 	sink__printf(sink,
-		     "resident set: %s; most of it is not live memory of this run (--rss tells "
-		     "what it is)\n",
+		     "resident set: %s; most of it is in no row: older, freed, not seen or not "
+		     "the heap's (-p PID --rss)\n",
 		     format_bytes(size, bytes));
 }
 
@@ -167,7 +167,7 @@ static void put_children(const struct profile *profile, struct sink *sink)
 			100 * children / all);
 	else if (profile->n_strays)
 		sink__printf(sink,
-			     "NOT TRACED: %u child%s that it has now (-F traces children, too)\n",
+			     "NOT TRACED: %u child%s of it at the end (-F traces children, too)\n",
 			     profile->n_strays, profile->n_strays == 1 ? "" : "ren");
 }
 

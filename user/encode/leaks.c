@@ -645,18 +645,18 @@ static void put_process(const struct profile *profile, struct sink *sink)
  * grows" would be an all-clear for a process whose shared memory fills the machine. */
 static void put_not_anonymous(const struct profile *profile, struct sink *sink)
 {
-	double grown = (double)profile->rss_end_bytes - (double)profile->rss_start_bytes,
-	       anonymous = profile->growth.bytes_per_s.value * profile->duration_s;
-	char a[16];
+	double grown = (double)profile->rss_end_bytes - (double)profile->rss_start_bytes;
+	char a[16], b[16];
 
 	if (!profile->rss_start_bytes || !profile->rss_end_bytes ||
-	    !profile->growth.bytes_per_s.known || profile__is_regions(profile) ||
-	    grown < LEAST_NOT_ANONYMOUS || anonymous > grown / 2)
+	    profile->file_growth_bytes < LEAST_NOT_ANONYMOUS ||
+	    profile->file_growth_bytes < grown / 2)
 		return;
 	sink__printf(sink,
-		     "Its resident set has grown by %s, most of it not anonymous memory: shared "
-		     "memory or mapped files (--rss tells which).\n",
-		     format_bytes(grown, a));
+		     "Its resident set has %s by %s in the run. What it has of shared memory and "
+		     "mapped files has grown by %s (--rss tells which).\n",
+		     grown < 0 ? "shrunk" : "grown", format_bytes(fabs(grown), a),
+		     format_bytes(profile->file_growth_bytes, b));
 }
 
 int encode_leaks(const struct profile *profile, const struct table_options *options,
@@ -701,6 +701,8 @@ int encode_leaks_json(const struct profile *profile, struct sink *sink)
 	json__put_lost(&json, profile);
 	err = json__put_contradictions(&json, profile);
 	json__put_why_search(&json, profile->why);
+	if (profile->file_growth_bytes != 0)
+		json__put_real(&json, "file_growth_bytes", profile->file_growth_bytes);
 	put_finding_json(&json, &finding);
 	return err ? err : sink->error;
 }

@@ -318,6 +318,13 @@ int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
 }
 
+int process__file_bytes(pid_t pid, uint64_t *ret_bytes)
+{
+	static const char *const names[] = {"RssFile", "RssShmem"};
+
+	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
+}
+
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 {
 	static const char *const name = "VmRSS";

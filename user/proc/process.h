@@ -71,6 +71,10 @@ int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
  * and HugetlbPages in /proc/PID/status. */
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
+/* Reads how many bytes of the resident set are mapped files or shared memory. 0 or negative errno.
+ * Source: RssFile and RssShmem in /proc/PID/status. */
+int process__file_bytes(pid_t pid, uint64_t *ret_bytes);
+
 /* Reads the resident set in bytes: VmRSS in /proc/PID/status. 0 or negative errno (-ESRCH: the
  * process has no memory any more). */
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);

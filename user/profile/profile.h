@@ -360,11 +360,14 @@ struct profile {
 	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended. The
 				   * children were not traced. 0: there were none, or their time is
 				   * not known */
-	uint32_t n_strays; /* its children that lived at the end and were not traced; 0 also if
-			    * they were not counted */
+	uint32_t n_strays; /* its children that lived at the end of the run and were not traced; 0
+			    * also if they were not counted: in a profile of regions, in snapshots,
+			    * with a selection */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
-	uint32_t n_live_threads;		 /* at the end of the run */
+	/* growth of what is resident of mapped files and shared memory; 0: not known */
+	double file_growth_bytes;
+	uint32_t n_live_threads; /* at the end of the run */
 	bool ended; /* the process ended during the run: "live" then means live at its end */
 	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
 	bool out_of_memory; /* it was killed because memory was short, in its cgroup or on the whole

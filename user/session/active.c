@@ -120,7 +120,7 @@ static int begin_named(struct session *s, pid_t pid, struct error *err)
 	if (!rc) {
 		process__cpu_time_ns(pid, &t->cpu_start_ns);
 		targets__read_size(t);
-		t->rss_start_bytes = t->rss_bytes;
+		targets__note_sizes(t);
 		t->start_ns = clock__now_ns(CLOCK_MONOTONIC);
 		t->start_unix_ns = clock__now_ns(CLOCK_REALTIME);
 		rc = budget__welcome(s, t);

@@ -521,7 +521,6 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->others_pct = b->others_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
 	p->children_cpu_ns = b->target->children_cpu_ns;
-	p->n_strays = b->target->n_strays;
 	return p->exe ? 0 : -ENOMEM;
 }
 
@@ -578,6 +577,8 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->samples = b->target->counters.samples;
 	p->rss_start_bytes = b->target->rss_start_bytes;
 	p->rss_end_bytes = b->target->ended ? 0 : b->target->rss_bytes;
+	p->file_growth_bytes = (double)b->target->file_bytes - (double)b->target->file_start_bytes;
+	p->n_strays = b->target->n_strays;
 	p->n_live_threads = b->target->threads;
 	if (!rc)
 		rc = add_lost(b, p);

@@ -127,6 +127,8 @@ struct target {
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
 	 * last read */
 	uint64_t rss_start_bytes, rss_bytes;
+	/* the same of its mapped files and shared memory alone */
+	uint64_t file_start_bytes, file_bytes;
 	uint32_t threads;   /* when last read */
 	bool heap_attached; /* its probes for the heap are in place */
 	/* the functions of its C library that show its regions, or the reason why none do; NULL:

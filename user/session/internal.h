@@ -314,6 +314,9 @@ void targets__read(struct session *session, struct target *target);
 /* Reads the target's resident set, anonymous memory and number of threads. */
 void targets__read_size(struct target *target);
 
+/* Notes that the sizes last read are those at the beginning of the target's run. */
+void targets__note_sizes(struct target *target);
+
 /* Notes that the target has replaced its program (exec): the blocks of the old one are gone. */
 void targets__note_exec(struct session *session, struct target *target, uint64_t exec_ns);
 

@@ -359,9 +359,15 @@ static bool look_now(struct session *s, struct target *t)
 /* Gives the ledgers of n targets what their continuous tracing has seen so far. */
 static void harvest_stretches(struct session *s, struct target *const *targets, size_t n)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	uint64_t now;
 	bool failed;
 
+	/* reads again, because the ledgers' clocks must reach to `now` */
+	for (size_t i = 0; i < n; i++) {
+		targets__read(s, targets[i]);
+		scheduler__note(&s->scheduler, &targets[i]->budget.pace);
+	}
+	now = clock__now_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < n; i++)
 		targets[i]->budget.pace.end_ns = now;
 	failed = n && books__harvest(s, targets, n);
@@ -441,6 +447,7 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 
 		if (!t->is_due || t->ended || s->stopped)
 			continue;
+		targets__read_size(t);
 		if (!t->budget.survivors.n_windows)
 			targets__read(s, t);
 		else if (look_now(s, t))

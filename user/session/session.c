@@ -210,7 +210,7 @@ int session__start(struct session *s, struct error *err)
 		note_earlier_regions(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		targets__read_size(s->targets[i]);
-		s->targets[i]->rss_start_bytes = s->targets[i]->rss_bytes;
+		targets__note_sizes(s->targets[i]);
 	}
 	if (guard__note(s)) {
 		targets__take_news(s);
@@ -309,7 +309,8 @@ static int count_stray(pid_t pid, void *ctx)
 	struct process_info info;
 	struct target *parent;
 
-	if (process__read_stat(pid, &info) || targets__find(s, pid))
+	if (pid == getpid() || process__read_stat(pid, &info) || !process__lives(&info) ||
+	    targets__find(s, pid))
 		return 0;
 	parent = targets__find(s, info.parent);
 	if (parent && !parent->ended)

@@ -13,6 +13,9 @@
 /* After a search for what lost news would have told, the next one waits so many times as long as
  * the search has taken. While memtrace searches, more news may be lost. */
 #define REST 20
+/* Until lost news of mappings is made up for, probes may be missing in new code, so this is the
+ * longest rest after it. */
+#define MAX_REST_NS 2000000000ULL
 
 static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
 {
@@ -143,5 +146,6 @@ void sweep__lost_mappings(struct session *s)
 	}
 	s->watch_lost_seen = lost;
 	end = clock__now_ns(CLOCK_MONOTONIC);
-	s->watch_next_ns = end + REST * (end - begin);
+	s->watch_next_ns =
+		end + (REST * (end - begin) < MAX_REST_NS ? REST * (end - begin) : MAX_REST_NS);
 }

@@ -612,11 +612,19 @@ void targets__read_size(struct target *t)
 		return;
 	if (!now.rss_bytes) /* the main thread has ended, and perhaps the other threads, too */
 		process__rss_bytes(t->info.pid, &now.rss_bytes);
-	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */
+	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figures */
 		t->rss_bytes = now.rss_bytes;
+	if (now.rss_bytes && process__file_bytes(t->info.pid, &t->file_bytes))
+		t->file_bytes = t->file_start_bytes; /* not known: nothing is said to grow */
 	t->threads = now.threads;
 	if (!process__anon_bytes(t->info.pid, &anon))
 		sizes__add(&t->anon, clock__now_ns(CLOCK_MONOTONIC), anon);
+}
+
+void targets__note_sizes(struct target *t)
+{
+	t->rss_start_bytes = t->rss_bytes;
+	t->file_start_bytes = t->file_bytes;
 }
 
 void targets__read(struct session *s, struct target *t)

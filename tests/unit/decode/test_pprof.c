@@ -253,6 +253,7 @@ static struct profile *rich(void)
 	p->peak.s = 1.25;
 	p->children_cpu_ns = 96000000;
 	p->n_strays = 12;
+	p->file_growth_bytes = -12288;
 	p->run->cost = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
 	assert_int_equal(profile__add_site(p, a, 4, true, &sites[0]), 0);
 	assert_int_equal(profile__add_site(p, b, 2, false, &sites[1]), 0);

@@ -389,7 +389,7 @@ static void children_that_do_the_work_are_told(void **state)
 	profile->children_cpu_ns = 0;
 	profile->n_strays = 12;
 	text = table_of(profile, (struct table_options){});
-	assert_has(text, "\nNOT TRACED: 12 children that it has now (-F traces children, too)\n");
+	assert_has(text, "\nNOT TRACED: 12 children of it at the end (-F traces children, too)\n");
 	free(text);
 	profile__free(profile);
 }
@@ -409,8 +409,8 @@ static void a_large_resident_set_is_told(void **state)
 	profile->rss_end_bytes = (uint64_t)40 << 30;
 	text = table_of(profile, (struct table_options){});
 	assert_has(text,
-		   "\nresident set: 40.0 GiB; most of it is not live memory of this run (--rss "
-		   "tells what it is)\n");
+		   "\nresident set: 40.0 GiB; most of it is in no row: older, freed, not seen "
+		   "or not the heap's (-p PID --rss)\n");
 	free(text);
 	profile__free(profile);
 }

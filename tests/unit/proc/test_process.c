@@ -491,6 +491,9 @@ static void test_rss(void **state)
 	char *area;
 
 	(void)state;
+	assert_int_equal(process__file_bytes(getpid(), &before), 0);
+	assert_true(before > 4096); /* the program itself */
+	assert_int_equal(process__file_bytes(0x7ffffff, &after), -ESRCH);
 	assert_int_equal(process__rss_bytes(getpid(), &before), 0);
 	area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
 		    -1, 0);
