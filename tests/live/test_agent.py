@@ -4,6 +4,7 @@ harm it."""
 import contextlib
 import http.client
 import json
+import math
 import os
 import re
 import signal
@@ -420,12 +421,14 @@ def agent_and_many_costly_requests():
             return stack.enter_context(socket.create_connection(("127.0.0.1", agent.port),
                                                                 timeout=60))
 
-        begin = time.monotonic()
-        connection = connect()
-        connection.sendall(request)
-        while connection.recv(1 << 20):
-            pass
-        took = time.monotonic() - begin
+        took = math.inf  # the shortest of three: other tests may hold up one of them
+        for _ in range(3):
+            begin = time.monotonic()
+            connection = connect()
+            connection.sendall(request)
+            while connection.recv(1 << 20):
+                pass
+            took = min(took, time.monotonic() - begin)
         every = min(max(int(1.2 / took), 1), 15)  # costly requests before each scrape
         costly = [connect() for _ in range(6 * every)]
         scrapes = [connect() for _ in range(6)]

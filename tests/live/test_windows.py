@@ -93,7 +93,7 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
 @test(long=True)
 def windows_status_line():
     """In a continuous run the status line shows the table's live bytes. In windows it says which
-    figure it shows."""
+    figure it shows. At the end it says what memtrace still does, and nothing is left of it."""
     with Target("truth_basic") as target:
         said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off",
                                        meanwhile=target.go)
@@ -104,7 +104,10 @@ def windows_status_line():
         said, table = status_and_table(target.pid, "--max-overhead", "5")
         target.stop()
     expect_words(table, "live heap, from windows: ")
-    last = said.split("\r\033[K")[-2]
+    shown = said.split("\r\033[K")
+    ending = shown.index("tracing has ended; reading symbols")
+    expect(ending < len(shown) - 1, "the last line is not cleared:", said)
+    last = [line for line in shown[:ending] if line][-1]
     expect_words(last, r"  anonymous memory \+[0-9.]+ [KM]iB [+-]")
     expect("live ~" not in last, last)
 
