@@ -254,7 +254,7 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 }
 
 /* Returns how many resident bytes of IMAGE_BRK and IMAGE_ANON are in spans. Memory that an
- * allocator has mapped right behind a file is an IMAGE_BSS. */
+ * allocator has mapped right behind a file counts as IMAGE_BSS. */
 static uint64_t known_anon(const struct scan_view *view, const struct census *census)
 {
 	uint64_t known = 0;

@@ -10,7 +10,7 @@
 #include "base/vector.h"
 
 #define WINDOW	      (256u << 10)
-#define MIN_EMPTY     4	   /* a main arena has at least so many empty bins; most have dozens */
+#define MIN_EMPTY     4	   /* a main arena has at least this many empty bins; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
 #define HEAP_MAX_SIZE (64ULL << 20) /* largest size, and alignment, of heaps without huge pages */

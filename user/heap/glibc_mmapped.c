@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that have a mapping of their own. The kernel merges neighbouring mappings, so a header may
- * lie on any page. Only the header's two words show that a block is there, so other words may look
- * like a block. But glibc counts the bytes of such blocks. So `own_large` and `found_large` of
- * struct heap_quality show whether the result is right. */
+ * lie on any page. Only the two words of its header show that a block is there, and other words may
+ * look like a header. But glibc counts the bytes of such blocks. So `own_large` and `found_large`
+ * of struct heap_quality show whether the result is right. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>

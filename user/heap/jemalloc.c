@@ -51,7 +51,7 @@ static const struct layout layouts[] = {
 };
 #define N_LAYOUTS (sizeof(layouts) / sizeof(*layouts))
 
-/* Each layout may have each of these classes. */
+/* Each layout may come with each of these sets of classes. */
 static const struct jemalloc_classes all_classes[] = {{16, 232, 36}, {8, 235, 39}};
 #define N_CLASSES (sizeof(all_classes) / sizeof(*all_classes))
 
@@ -173,7 +173,7 @@ static uint64_t own_free(const struct jemalloc *j, const struct extent *extent)
 	return extent->words[RECORD_BITS] >> j->layout->n_free & 0x3ff;
 }
 
-/* Returns the smallest number of pages that blocks of a size fill, in bytes. */
+/* Returns the size, in bytes, of the fewest whole pages that blocks of this size fill exactly. */
 static uint64_t slab_bytes(uint64_t block_size)
 {
 	uint64_t bytes = block_size;
@@ -183,10 +183,10 @@ static uint64_t slab_bytes(uint64_t block_size)
 	return bytes;
 }
 
-/* Does the extent look as it must if its build has these classes? This tells the classes apart,
- * because the same number stands for blocks of other sizes. The extent of a large block has at most
- * one page more than the block. The option slab_sizes makes other slabs: they prove nothing, or
- * rarely the wrong classes (most_evidence()). */
+/* Does the extent look as it must if its build has these classes? This tells the sets of classes
+ * apart, because the same number stands for different block sizes in each set. The extent of a
+ * large block has at most one page more than the block. The option slab_sizes makes slabs of other
+ * sizes. These prove nothing or, rarely, the wrong set (most_evidence()). */
 static bool proves(const struct jemalloc *j, const struct jemalloc_classes *classes,
 		   const struct extent *extent)
 {
@@ -227,7 +227,7 @@ static uint64_t entry_bytes(const struct layout *layout)
 }
 
 /* May jemalloc have mapped the region? A mapping that happens to lie right behind a file's mapping
- * is an IMAGE_BSS. */
+ * counts as IMAGE_BSS. */
 static bool may_be_mapped(const struct image_region *region)
 {
 	return region->kind == IMAGE_ANON || region->kind == IMAGE_BRK || region->kind == IMAGE_BSS;
@@ -313,8 +313,8 @@ struct evidence {
 };
 
 /* Returns the set of classes with the fewest pages against it; of several such sets, the one with
- * the most evidence. Slabs by the option slab_sizes may prove a wrong set, but large and free
- * extents never fit it. */
+ * the most evidence. Slabs made with the option slab_sizes may prove a wrong set, but large and
+ * free extents never fit a wrong set. */
 static size_t most_evidence(const struct evidence *evidence)
 {
 	const size_t *of = evidence->of, *against = evidence->against;

@@ -17,7 +17,7 @@
 /* A bin of free extents. */
 enum { BIN_ROOT, BIN_WAITING, BIN_NUMBER, BIN_ADDR, BIN_WORDS };
 #define BINS	    200 /* bins in an array */
-#define BINS_SEEN   190 /* so many bins in a row are an array; some may change while read */
+#define BINS_SEEN   190 /* this many bins in a row are an array: some may change while read */
 #define MAX_WAITING (1ULL << 20) /* jemalloc lets far fewer extents wait */
 #define MAX_NUMBER  (1ULL << 40)
 

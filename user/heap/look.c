@@ -6,8 +6,8 @@
 #include "heap/image.h"
 
 #define ROUGH_WORDS 4
-/* Bytes. A pointer that leads so far behind a block's start leads to some element of an array, so
- * the distance says nothing. */
+/* Bytes. A pointer that leads at least this far behind a block's start leads to some element of an
+ * array, so the distance says nothing. */
 #define FAR	   64
 #define MAX_HEADER 16
 /* Addresses of user space lie below this (x86-64 with four levels of page tables). */

@@ -15,7 +15,7 @@
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
-#define PREFETCH     32	   /* the scan prefetches the word that is so many words ahead */
+#define PREFETCH     32	   /* the scan prefetches the word that is this many words ahead */
 #define STEP_BLOCKS  128   /* blocks to visit between two calls of gentle__step() */
 #define AHEAD_BLOCKS 32768 /* at most this many small blocks are read ahead */
 

@@ -215,7 +215,7 @@ static bool is_stack(const struct maps *maps, size_t i)
 }
 
 /* Adds a mapping that holds stacks. Each stack is a root, from its stack pointer up to the next
- * one. below: memory below the lowest stack pointer may be in use, too. */
+ * stack pointer. below: memory below the lowest stack pointer may be in use, too. */
 static int add_stack(struct list *list, struct root root, bool below, const struct root_value *sps,
 		     size_t n, const struct root_range *owned, size_t n_owned)
 {

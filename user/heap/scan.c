@@ -70,7 +70,7 @@ static enum child_exit run(FILE *out, int mem_fd, int pagemap_fd, void *ctx)
 		view.found = &found;
 		status = work->task.fn(&view, out, work->task.ctx);
 	}
-	/* The child ends now, so nothing is freed: to free memory takes time. */
+	/* The child ends now, so nothing is freed: freeing memory takes time. */
 	return status;
 }
 
@@ -128,7 +128,7 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	if (pagemap_fd < 0)
 		return pagemap_fd;
 	work->task = *task;
-	/* The child has to end before the parent's time limit is over. */
+	/* The child must end before the parent's time limit is over. */
 	work->deadline_ns = clock__now_ns(CLOCK_MONOTONIC) + (uint64_t)(patience_s * 0.8 * 1e9);
 	child_task.gentle_s = task->pace.hurry ? 0 : patience_s / 3;
 	child_task.max_share = max_share;

@@ -496,7 +496,8 @@ static int scan_next(struct looking *l, struct error *err)
 }
 
 /* Corrects the last full scan's verdicts on blocks that were asked for. If a block was called lost,
- * but a later scan found it held or changed, it is in doubt. Returns whether there are any. */
+ * but a later scan found it held or changed, it is in doubt. Returns whether any block is in
+ * doubt. */
 static bool settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;

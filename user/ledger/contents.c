@@ -9,8 +9,7 @@
 
 #define BATCH	  256 /* blocks that are read at once */
 #define DUE_LEAST 0.1 /* a smaller share of blocks that should have changed is ignored */
-/* missed_at(): the rate m is ruled out if the log of (its chance / that of the rate c) is below
- * this */
+/* missed_at(): the rate m is ruled out if log(chance under m / chance under c) is below this */
 #define DISPROVED (-2)
 
 /* Hashes by multiplying and shifting, with a secret multiplier. The last word is padded with
@@ -135,8 +134,8 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns), last_s = net_clock__at(clock, s->looked_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	/* by window: net seconds since the last comparison, or since the end of the window (of its
-	 * last part) */
+	/* by window: net seconds since the last comparison, or since the end of the window's last
+	 * part */
 	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
 	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;

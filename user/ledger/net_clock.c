@@ -15,13 +15,13 @@
 #define LEAST_MAX   0.5
 #define GRID	    400
 #define REACH	    3	 /* F is considered up to this many standard errors from its mean */
-#define MUCH	    10	 /* if net time is more than this many times the cost, F has its prior */
+#define MUCH	    10	 /* if net time is more than this many times the cost, F keeps its prior */
 #define IN_GAPS	    0.2	 /* largest share of cost in the CPU time of a gap */
 #define IN_WINDOWS  0.02 /* a window is used if the cost is more than this share of its CPU time */
 #define BESIDE	    4	 /* gaps that are up to this many windows away are used */
 #define LEAST_N	    4	 /* least number of windows for a spread */
-#define DOUBT	    3	 /* estimates that differ by more standard errors are not combined */
-#define DOUBT_WAITS 1.5	 /* the same for bytes and the limits by waits, which may be wrong */
+#define DOUBT	    3	 /* standard errors: estimates that differ by more are not combined */
+#define DOUBT_WAITS 1.5	 /* the same, between bytes and limits by waits, which may be wrong */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
 #define LEAST_WAITS 20	/* in windows: with fewer, nothing is known from waits */
@@ -232,7 +232,7 @@ int net_clock__swap(struct net_clock *c, const struct net_clock_swap *swaps, siz
 
 		while (next < c->n && c->at[next].wall_ns < swaps[i].until_ns)
 			new.at[new.n++] = c->at[next++];
-		/* the totals at until_ns are known from the point after it */
+		/* totals_at() needs the point after until_ns, too */
 		if (next < c->n)
 			new.at[new.n++] = c->at[next];
 		end = end_of_gap(&new, &swaps[i]);
@@ -383,8 +383,8 @@ static double ratio_variance(const struct ratio *r)
 	       (double)(r->n - 1);
 }
 
-/* Returns the relative variance of the rate of bytes, from gap to gap. The rate varies as much from
- * window to window, for example if the process reads in bursts. */
+/* Returns the relative variance of the rate of bytes, from gap to gap. (The process may read in
+ * bursts, for example.) The rate is taken to vary as much from window to window. */
 static double rate_variance(const struct net_clock *c)
 {
 	struct ratio bytes = {};
@@ -429,8 +429,8 @@ static struct by_work add_up_work(const struct net_clock *c)
 	return ret;
 }
 
-/* Do the bytes that the process reads and writes measure its work? They do if there are at least
- * LEAST_RATE per net second in most of the net time of gaps. */
+/* Do the bytes that the process reads and writes measure its work? They do if, for most of the net
+ * time of gaps, there are at least LEAST_RATE bytes per net second. */
 static bool works(const struct net_clock *c)
 {
 	double all = 0, working = 0;
@@ -592,7 +592,7 @@ static double agrees(const struct by_waits *waits, double felt, double highest)
 	       by_chance * (off * (1 - off) * (least + most) + off * off);
 }
 
-/* Returns the number of waits per second of cost. Each of them is followed by at least one call. */
+/* Returns the number of waits per second of cost. Each wait is followed by at least one call. */
 static double cold_calls(const struct net_clock *c, const struct by_waits *waits)
 {
 	return waits->known && c->call_ns > 0

@@ -12,7 +12,8 @@
 #define RECENT	  (OLD_WINDOWS_MAX / 2)
 
 /* Is window i a stretch of the same program as the stretch just before it? Only such stretches can
- * be merged. The other stretches need no limit: there are no more of them than kept windows. */
+ * be merged. The other stretches need no limit: there are at most as many of them as kept
+ * windows. */
 static bool follows(const struct survivors *s, size_t i)
 {
 	const struct survivors_window *w = &s->windows[i];
@@ -85,7 +86,7 @@ static int swap_gaps(const struct survivors *s, const uint32_t *index, struct ne
 }
 
 /* Adds what a stack did in a stretch to what it did in the stretch before. before: bytes that were
- * held when the first of the two began.
+ * held when the first of the two stretches began.
  *
  * Some of the blocks that were lost in the second stretch were born in the first one. It is assumed
  * that older blocks have the same share in this loss as in the bytes held between the two

@@ -38,8 +38,8 @@ struct reading {
 	/* The mapping before the current one. */
 	uint64_t last_end;
 	bool last_is_guard; /* its memory must not be accessed */
-	char *last_data;    /* owned; path of the file whose writable data the mapping is; NULL: it
-			     * is not such data */
+	char *last_data;    /* owned; if the mapping is writable data of a file, the file's path;
+			     * else NULL */
 	/* A mapping's parts by owner. */
 	struct resident_piece *parts;
 	size_t n_parts, parts_room;
@@ -114,9 +114,9 @@ static enum resident_kind kind_of_earlier(struct reading *r, const struct map_en
 
 /* --- a mapping of several owners --- */
 
-/* Returns the number of the zero page. The kernel maps it for all pages that were read and never
- * written to, so it is not counted. A kernel without a zero page gives each such page memory of its
- * own, which bit 56 marks as mapped nowhere else. Then 0 is returned. */
+/* Returns the number of the zero page. The kernel maps the zero page for all pages that were read
+ * and never written to, so the zero page is not counted. A kernel without a zero page gives each
+ * such page memory of its own, which bit 56 marks as mapped nowhere else. Then 0 is returned. */
 static uint64_t find_zero_pfn(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -279,7 +279,7 @@ static int add_anonymous(struct reading *r, const struct smaps_entry *e)
 		add_whole(r, e, r->parts[0].kind, r->parts[0].site, name);
 		return 0;
 	}
-	if (!measure_parts(r, e)) { /* hardly any code but an allocator calls brk */
+	if (!measure_parts(r, e)) { /* almost only allocators call brk */
 		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP,
 			  RESIDENT_NO_SITE, NULL);
 		return 0;

@@ -20,7 +20,7 @@ void survivors__init(struct survivors *s, const uint64_t seed[2])
 	s->random = seed[0] ^ seed[1];
 }
 
-/* Frees what is known of the lives of the stack's blocks. */
+/* Frees the counts that tell how long the stack's blocks live. */
 static void free_counts(struct survivors_stack *stack)
 {
 	for (int g = 0; g < WINDOWED_GROUPS; g++) {
@@ -337,8 +337,8 @@ static double all_bytes(const struct survivors_block *b)
 	return ldexp(weight_bytes(&b->live), b->halved);
 }
 
-/* Notes in the last window that a followed block has ended, and counts this for its stack if it was
- * born in an earlier continuous stretch. 0 or -ENOMEM. */
+/* Notes in the last window that a followed block has ended, and counts the end for the block's
+ * stack if the block was born in an earlier continuous stretch. 0 or -ENOMEM. */
 static int note_ended(struct survivors *s, struct survivors_block *b)
 {
 	struct windowed_born *born;
@@ -357,7 +357,7 @@ static int note_ended(struct survivors *s, struct survivors_block *b)
 
 /* In a continuous stretch no ends are reported. So a followed block that is not among the n blocks
  * of the table has ended. If the table has none of the blocks that are followed at an address, all
- * of these are let go, because the address shows nothing new. */
+ * of these are let go (not followed any more), because the address shows nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
 {
@@ -570,7 +570,7 @@ static int take_ends(struct survivors *s)
 	return 0;
 }
 
-/* Counts, for the last window's unharvested part, the blocks that were born before it. */
+/* Counts, for the last window's unharvested part, the blocks that were born before this part. */
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -621,7 +621,7 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 }
 
 /* Counts the blocks that are live now and were born in the last stretch or in earlier stretches.
- * The last stretch may not be over, so it may be counted again later. */
+ * The last stretch may not be over yet. Then its blocks are counted again later. */
 static int count_left(struct survivors *s)
 {
 	struct sums {

@@ -28,10 +28,10 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* If several processes have windows on the same file at a time, each of these processes makes the
- * calls of the others more expensive. The kernel visits the probes of all these processes, and some
- * of these probes also trap the return of the call. Adds this extra cost. Call it before the number
- * of open windows changes. */
+/* If several processes have windows on the same file at the same time, each of these processes
+ * makes the calls of the others more expensive. The kernel visits the probes of all these
+ * processes, and some of these probes also trap the return of the call. Adds this extra cost. Call
+ * it before the number of open windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -49,7 +49,7 @@ void pace__note_others(struct scheduler *sc)
 	}
 }
 
-/* Adds to the machine's cost the felt cost of the process's windows, less their calibrated cost. */
+/* Adds to the machine's cost the felt cost of the process's windows minus their calibrated cost. */
 void pace__note_felt(struct scheduler *sc, struct paced *p)
 {
 	sc->extra_ns += p->windows.felt_ns - p->noted_felt_ns;

@@ -7,7 +7,7 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS	 (2 * S)     /* the budget of at most so much time is saved up */
+#define CREDIT_NS	 (2 * S)     /* at most the budget of this much time is saved up */
 #define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
 #define LEAST_STRETCH_NS (20 * MS)   /* if a stretch ends before this, it tells nothing */
 #define STALE_NS	 (1000 * MS) /* a stretch that was not judged for this time is void */
@@ -25,8 +25,8 @@
 #define EASY	      0.8
 #define GROWTH_WEIGHT 8
 #define GROWTH_HALF   (256 * 1024.0) /* growth in bytes a second that gets half of GROWTH_WEIGHT */
-/* A page fault counts as so many bytes of growth. The number is small, because the page may be one
- * that the process had before and gave back. */
+/* A page fault counts as this many bytes of growth. The number is small, because the page may be
+ * one that the process had before and gave back. */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
 #define FAVOUR	    4
@@ -174,9 +174,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 
 	if (p->since_ns && wall < STALE_NS) {
 		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
-		 * whole CPU and tracing costs nothing? (If the machine leaves more time of one core
-		 * idle than the process uses, the limit is the same share of this idle time, as in
-		 * windows.h.) */
+		 * whole CPU and tracing costs nothing? (The machine may leave more time of one core
+		 * idle than the process uses. Then the limit is the same share of this idle time,
+		 * as in windows.h.) */
 		time = fmax(cpu, h->spare * wall);
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)

@@ -17,7 +17,7 @@ double others__note(struct others *o, const struct others_counts *counts, double
 {
 	double looks = (double)(counts->looks - o->counts.looks);
 
-	/* Without a new look, the other probes are assumed to be those of the last look. */
+	/* If there was no new look, the other probes are assumed to be those of the last look. */
 	if (looks > 0)
 		o->share = others__share((double)(counts->trapped - o->counts.trapped) / looks,
 					 (double)(counts->visited - o->counts.visited) / looks,

@@ -16,19 +16,19 @@
 #define WATCH_IDLE_NS (1000 * MS) /* between two readings of the CPU time of an idle process */
 #define SIZES_A_TICK  64	  /* most sizes read in a tick, of processes that used CPU time */
 #define OFFERS_A_TICK 4		  /* at most this many processes are offered a turn in a tick */
-#define FULL_TICKS    5		  /* after so many full ticks in a row, turns are limited */
+#define FULL_TICKS    5		  /* after this many full ticks in a row, turns are limited */
 #define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the
- * file. So afterwards no window is opened for REST times as long. The CPU time counts, and not the
- * elapsed time: before it delays anything, the kernel waits for a grace period of RCU, which takes
- * more than a second if RCU's own threads wait for a CPU. */
+ * file. So afterwards no window is opened for REST times the CPU time that this took. Elapsed time
+ * would be too much: before the kernel delays anything, it waits for a grace period of RCU, which
+ * takes more than a second if RCU's own threads wait for a CPU. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
 /* If samples closer than asked for cost the host too much, they are not tried again for this
  * time. */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)	   /* if probes were removed so long ago, other code did it */
+#define LATE_NS	      (10 * MS)	   /* if probes were removed longer ago, other code did it */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same length, if probes are in the code of all processes */
 
@@ -194,7 +194,7 @@ static void watch_calm(struct scheduler *sc)
 		idle = sc->spare * (double)(now - p->calm_since_ns);
 		pace__read_totals(sc, p, &cost, &cpu);
 		samples = p->windows.samples_ns - p->calm_samples_ns;
-		/* the same time counts as in host_process__judge() */
+		/* counts the same time as host_process__judge() does */
 		if (p->calm_since_ns)
 			thinning__watch(
 				thinning,
@@ -399,8 +399,8 @@ static void open_next(struct scheduler *sc)
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
-		/* all_gone: the probes everywhere must be out first, because a call that hits two
-		 * probes counts twice */
+		/* all_gone: the probes in the code of all processes must be out first, because a
+		 * call that hits two probes counts twice */
 		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
 		    is_near_end(sc, now))
 			break;

@@ -13,7 +13,7 @@
 #define LEAST 0.02
 #define FINE  0.05
 /* How long a stretch must be to show that a smaller factor fits: FINER_NS at first, MAX_BACK_OFF_NS
- * at most. SOON: if the smaller factor does not last for so many stretches, it was tried too
+ * at most. SOON: if the smaller factor does not last for this many stretches, it was tried too
  * early. */
 #define FINER_NS	(5 * S)
 #define MAX_BACK_OFF_NS (60 * S)

@@ -32,8 +32,8 @@
 #define RETURN	    0.5	 /* the next gap makes up for this part of the difference to RESERVE */
 #define LEAST_GAP   0.25 /* least mean gap / usual mean gap, however much budget is left */
 #define LONGEST_GAP 4.0	 /* the exponential distribution is cut off at this many means */
-/* Continuous tracing goes on with a debt up to the budget of this time: the debt may be due to
- * chance. */
+/* Continuous tracing goes on while its debt is at most the budget of this time, because such a debt
+ * may be due to chance. */
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
 #define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
@@ -201,7 +201,7 @@ static double rest(const struct windows *w)
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* Returns the felt cost for a calibrated cost. In continuous tracing they are the same. */
+/* Returns the felt cost for a calibrated cost. In continuous tracing the two are the same. */
 static double felt(const struct windows *w, double cost_ns)
 {
 	return w->continuous ? cost_ns : w->felt * cost_ns;
@@ -425,8 +425,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
 	bool first = w->n_windows <= 1;
 
-	/* the cost of the first opening is not known, and opening an attempt costs another amount
-	 * than opening a window */
+	/* the cost of the first opening is not known, and opening an attempt does not cost the same
+	 * as opening a window */
 	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
 		w->opening_ns = wall;
@@ -481,7 +481,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->attempt = false; /* the attempt did not fail: something else than its cost ends it */
+	w->attempt = false; /* the attempt did not fail: something other than its cost ends it */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = LONGEST - 1 + random__unit(&w->random);

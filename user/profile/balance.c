@@ -15,12 +15,12 @@
 #define OTHER_RANGE   7.0   /* width of log(A / G) if A is in no stack: a factor of 30 either way */
 #define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
 #define LOST_ERROR    0.1   /* relative error of the lost blocks that W (balance.h) explains */
-#define STEADY_ERROR  0.02  /* further error: this share of the loss if all end by the wall clock */
+#define STEADY_ERROR  0.02  /* plus this share of the loss if all blocks ended by the wall clock */
 #define ONE_BY_ONE    8	    /* at most this many stacks are judged one by one (DOUBTS, ENDS) */
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
 #define MUCH_MORE     3	    /* no error explains growth above this many times the process's */
-#define GROWTH_PASSES 8	    /* passes at most; another one if a stack was lowered too little */
+#define GROWTH_PASSES 8	    /* passes at most: each corrects what the passes before left over */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -68,7 +68,7 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 }
 
 /* Adds to each element of `sum` the growth that a stack causes in the process's memory, times
- * `factor`. Element 0: growth by all windows. Element g + 1: growth by all windows but those of
+ * `factor`. Element 0: growth by all windows. Element g + 1: growth by all windows except those of
  * group g. */
 static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
 		       double factor)
@@ -311,8 +311,8 @@ static int settle_doubts(const struct windowed_run *run, const struct windowed_s
 
 		if (!to_other && !(1 - other[k] >= SETTLED))
 			continue;
-		if (to_other && !results[i].doubtful) /* the other figure follows from no evidence
-						       * that could be believed */
+		if (to_other && !results[i].doubtful) /* the other figure is only a bound
+						       * (SURVIVAL_LEAST), not evidence */
 			continue;
 		stacks[i]->believed = (results[i].by == SURVIVAL_CONTENTS) != to_other
 					      ? SURVIVAL_CONTENTS
@@ -626,7 +626,7 @@ static void fit_into(struct windowed_result *results, struct windowed_stack *con
 			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
-/* A stack's growth as memory of the process: with the allocator's overhead. */
+/* Returns a stack's growth in memory of the process: the allocator's overhead is included. */
 static double grows(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);

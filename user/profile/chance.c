@@ -126,8 +126,8 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 	for (size_t i = 0; i < n; i++)
 		claims[i].holds = false;
 	/* A claim takes part if it can hold: if least <= level * weight / W. W is the sum of the
-	 * weights of the claims that take part, so it depends on which do. A claim's figure here is
-	 * least / (level * weight): it must be at most 1 / W. */
+	 * weights of the claims that take part, so W depends on which claims take part. A claim's
+	 * figure here is least / (level * weight): it must be at most 1 / W. */
 	for (size_t i = 0; i < n; i++)
 		if (claims[i].traffic > 0 && claims[i].least <= level)
 			orders[n_tested++] =

@@ -25,7 +25,7 @@ static void add(struct contradictions *all, enum contradiction_rule rule, bool s
 	all->at[all->n++] = (struct contradiction){rule, sure, figure, fact};
 }
 
-/* Returns how much a figure may change between two readings, at its mean rate over the run; at
+/* Returns how much a figure may change between two readings at its mean rate over the run, but at
  * least the share ROUNDING of the figure. */
 static double apart(const struct profile *profile, double figure)
 {
@@ -39,7 +39,7 @@ static void check_counters(const struct profile *profile, const struct estimate 
 	uint64_t blocks = profile__lost_count(profile, "result_unknown") +
 			  profile__lost_count(profile, "allocators_refused") +
 			  profile__lost_count(profile, "functions_refused");
-	bool regions = profile__is_regions(profile); /* the counters here are the heap's */
+	bool regions = profile__is_regions(profile); /* the counters above concern only the heap */
 
 	if (frees && !regions && !profile__is_windowed(profile) && !profile__is_faults(profile))
 		add(all, CONTRADICTION_FREES_UNSEEN, false, live->objects, (double)frees);

@@ -17,8 +17,9 @@
  * to this many bytes. */
 #define ROUNDING_BYTES 64
 
-/* If the totals' change and that of live bytes differ by more than this share of live bytes, the
- * totals do not explain the change. (A block has the same rounding in both.) */
+/* The change of live bytes should equal the change that follows from the totals. If the two differ
+ * by more than this share of live bytes, the totals do not explain the change. (A block is rounded
+ * alike in both.) */
 #define OTHER_TOTALS 0.01
 
 /* What is known of one stack in one profile. */
@@ -28,8 +29,9 @@ struct held {
 	struct growth_sum growth;
 };
 
-/* The distances from a change of growth to the ends of its interval. What comes from chance is a
- * root of a sum of squares. What comes from facts (growth_sum__add()) is a plain sum. */
+/* The distances from a change of growth to the ends of its interval. Errors from chance are
+ * combined as the root of the sum of squares. Errors from facts (growth_sum__add()) are plainly
+ * added. */
 struct reach {
 	double chance_down, chance_up, facts_down, facts_up;
 };
@@ -161,8 +163,9 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 	if (to->alloc_bytes + rounding < to->live.bytes ||
 	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
 		return;
-	/* What came less what went is the change, unless memory went without being freed, as at an
-	 * exec. Then the totals do not bound the blocks of one snapshot only. */
+	/* The bytes born minus the bytes that died are the change, unless memory disappeared
+	 * without being freed, as at an exec. Then the totals do not bound the blocks of one
+	 * snapshot only. */
 	if (fabs(born - died - gained) >
 	    OTHER_TOTALS * fmax(from->live.bytes, to->live.bytes) + rounding)
 		return;
@@ -331,7 +334,7 @@ static int choose_measure(struct diff *d, struct error *err)
 	return 0;
 }
 
-/* Is no profile earlier than the one before it? The caller makes sure that all profiles have a
+/* Are the profiles in the order of their times? The caller makes sure that all profiles have a
  * time. */
 static bool are_in_order(const struct diff *d)
 {

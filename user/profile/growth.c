@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define TABLE_DF  12
-#define NONE_SEEN 3.69 /* -log 0.025: if this many are expected, none comes in one of 40 cases */
+#define NONE_SEEN 3.69 /* -log 0.025: if this many are expected, the chance of none is 1 / 40 */
 /* Limits of q (growth.h): the share of dying blocks that is left from one third of the segments to
  * the next. A slower fall (a larger q) cannot be seen in the segments. */
 #define Q_LEAST 0.4

@@ -7,7 +7,7 @@
 #define EXACT	    64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG   10
 #define MOST_EXCESS 64 /* bytes: heap__may_hold() */
-#define BROKEN	    50 /* one slab in so many may be broken, and one more */
+#define BROKEN	    50 /* one slab in this many may be broken, plus one */
 
 const char *heap_allocator__name(enum heap_allocator allocator)
 {

@@ -131,8 +131,8 @@ static int find_libraries(struct matcher *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* Returns how much is known of the code at a location: the number of its functions, with inlined
- * ones; 0: they have no names. */
+/* Returns how much is known of the code at a location: the number of its functions, including
+ * inlined ones; 0: they have no names. */
 static size_t knowledge(const struct profile_location *location)
 {
 	return location->reason == UNRESOLVED_NAMED ? location->n_frames : 0;

@@ -154,9 +154,9 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 
 /* Could an unknown maker be taken for a known one? The chance is estimated by treating each known
  * maker as unknown in turn (the mean of Jeffreys' posterior, as in origins.h). samples: of one
- * family. A maker that is alone in a family cannot be mistaken for another one. If the family has a
- * mark, this counts as evidence that nobody else makes such objects. If the family has no mark, it
- * does not count. makers: their `all` is set to 0. */
+ * family. A maker that is alone in a family cannot be mistaken for another one. In a family with a
+ * mark, such a lone maker counts as evidence that nobody else makes such objects. In a family
+ * without a mark, a lone maker proves nothing. makers: their `all` is set to 0. */
 static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 			  struct left_out *makers)
 {

@@ -287,7 +287,7 @@ static double least_live(const struct profile *profile)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		const struct estimate *live = &profile->sites[i].live;
 
-		if (live->bytes > least) /* its low end is no higher than its bytes */
+		if (live->bytes > least) /* the low end is at most live->bytes */
 			least = fmax(least, estimate__interval(live).low);
 	}
 	return least;
@@ -449,7 +449,7 @@ static bool lost_regions(const struct profile *profile)
 
 bool profile__lacks_room(const struct profile *profile)
 {
-	/* files of older versions count calls that were missed among the dropped samples */
+	/* in files of older versions, the number of dropped samples includes missed calls */
 	return profile->dropped && !missed_calls(profile) && !profile__is_regions(profile) &&
 	       !profile__lost_count(profile, "scratch_busy") &&
 	       !profile__lost_count(profile, "result_unreadable");

@@ -199,7 +199,7 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 
 		parts[i].value = parts[i].live.bytes / per;
 		if (!r->by_intervals)
-			continue; /* computing them would take most of a comparison's time */
+			continue; /* computing intervals would take most of the comparison's time */
 		live = estimate__interval(&parts[i].live);
 		parts[i].down = pow(parts[i].value - live.low / per, 2);
 		parts[i].up = pow(live.high / per - parts[i].value, 2);
@@ -441,7 +441,7 @@ static int check(struct replicas *r, struct error *err)
 }
 
 /* Refuses a profile that shares no stack with the others, if the programs differ. Such a profile is
- * not one of a replica: each of its stacks would be abnormal. */
+ * no replica of the others: each of its stacks would be abnormal. */
 static int check_common(const struct replicas *r, const struct match *match, struct error *err)
 {
 	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));

@@ -12,7 +12,7 @@
 
 #define MOST_ALIKE  0.5	 /* contents are not used if the chance of equal contents is this or more */
 #define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
-#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove S above this */
+#define KNOWN_LEAST 0.1	 /* is_mutated() judges only ages at which frees prove S > this */
 #define NEAR_AGE    2.5	 /* an age is near to another if it is less than this many times as old */
 
 /* --- ages --- */
@@ -74,8 +74,9 @@ static void integrate(struct survival *s)
 }
 
 /* At some ages no block is watched: at the end of a window blocks are younger, and when the next
- * window begins they are older. At these ages, S is only known to lie between its values before and
- * after. Returns the largest error, in seconds, that the integral of S can have for this reason. */
+ * window begins they are older. At these ages, S is only known to lie between its values at the
+ * nearest watched ages. Returns the largest error, in seconds, that the integral of S can have for
+ * this reason. */
 static double error_of_area(const struct survival *s)
 {
 	double error = 0;
@@ -149,7 +150,7 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 	}
 }
 
-/* Adds up all groups but number `without`. Times are counted in calls that allocate. Here they
+/* Adds up all groups except number `without`. Times are counted in calls that allocate. Here they
  * become seconds of the clock by which blocks end. In the window of its birth, a block is `slowed`
  * times as old by the wall clock as by the process's own clock. */
 static void add_ages(struct survival_ages *const *groups, size_t n, int without, double per_alloc_s,
@@ -219,7 +220,7 @@ struct hazards {
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
  * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as an
  * observation for the time in which one event is expected at the mean rate of all ages. Two other
- * priors were worse. The mean of the first was the mean rate of all ages. But most addresses that
+ * priors were worse. The first had the mean rate of all ages as its mean. But most addresses that
  * are watched at old ages are never used again. So with the first prior, buffers that live for some
  * milliseconds seemed to live for seconds. The second was Jeffreys' prior, which adds half an event
  * to the first rate. With the second prior, blocks that leaked (half a per cent of their stack's
@@ -227,8 +228,8 @@ struct hazards {
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * this age is the mean of the rates at the nearest watched ages, the younger and the older one. If
- * the younger age is of the window of birth, its rate is taken over the last decade of ages
- * there. */
+ * the younger age was watched in the window of birth, the rate there is the mean over the oldest
+ * ages that this window watched: those from a tenth of the oldest age on. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -380,7 +381,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 			frees += hazards.rate[class] * width;
 			rest_ended[i] =
 				fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
-			/* without PART_RENEWAL, each free counts as the block's own */
+			/* without PART_RENEWAL, each free at the address counts as the end of the
+			 * watched block */
 			if (!windowed_has(t->without, PART_RENEWAL))
 				rest_ended[i] = (1 - rest) * -expm1(-hazards.rate[class] * width);
 			rest += rest_ended[i];
@@ -462,8 +464,8 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 	pool_rising(value, weight, n);
 	/* The value of a class belongs to the mean age of its blocks. Between two such ages, S is
 	 * (S by ends) + (the difference between the values by contents and by ends). This
-	 * difference changes along a straight line from the one age to the other. If the two ages
-	 * are far apart, the line is straight over the logarithm of the age. */
+	 * difference is linear in the age or, if the two ages are far apart, in the logarithm of
+	 * the age. */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
 		double end = survival__class_end(k), part, before, after;
 
@@ -512,8 +514,8 @@ static double most_events(double n)
 	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
 }
 
-/* In windows after the window of birth: the number of frees at addresses, and for how many seconds
- * addresses were watched, all added up. An address in use sees one free per block. */
+/* What windows after the window of birth have seen: the number of frees at addresses, and the total
+ * time for which addresses were watched. An address in use sees one free per block. */
 struct address_frees {
 	double n, seconds;
 };
@@ -542,9 +544,9 @@ static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct addr
 	return is_mutated(sum, least, alike);
 }
 
-/* Contents show how long blocks live on average. This tells how often an address that is always in
- * use is freed. Are most of these frees missing? Some always are, because some addresses are not
- * used again. s[]: S by contents. */
+/* Contents show how long blocks live on average. From this follows how often an address that is
+ * always in use should be freed. Were most of these frees not seen? A few are always missing,
+ * because some addresses are not used again. s[]: S by contents. */
 static bool frees_are_missing(const struct address_frees *f, const double s[SURVIVAL_CLASSES],
 			      double length_s)
 {
@@ -599,9 +601,9 @@ static void weigh(struct survival_ages *const *groups, size_t n, int without,
 
 /* Finds a lower bound of S at the upper bounds of the classes, from the number of events seen. It
  * is the larger of two bounds. The first assumes two rates of events: one in the window in which a
- * block was born, and one in later windows up to the age. Both are the highest rates that the
- * numbers of events allow. The second bound comes from the contents of blocks of that age or
- * older. */
+ * block was born, and one in later windows, up to the age of the bound. Both are the highest rates
+ * that the numbers of events allow. The second bound comes from the contents of blocks of this age
+ * or older. */
 static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
 {
 	double ended = 0, watched = 0, frees = 0, exposed = 0, older = 0, young = 0;

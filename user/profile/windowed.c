@@ -9,7 +9,7 @@
 #include "profile/windowed_strata.h"
 
 #define MOSTLY	  0.5  /* more than this share of the run is most of the run */
-#define MOST_LOST 0.99 /* share that a stretch loses at most: 1 would make the rate infinite */
+#define MOST_LOST 0.99 /* largest share that a stretch may lose: 1 makes the rate infinite */
 
 double windowed_born__trust(const struct windowed_born *born)
 {
@@ -184,7 +184,7 @@ static double area_of(const struct context *c, double t, double from_s, double t
 	return survival__area(&c->survival, t - from_s) - survival__area(&c->survival, t - to_s);
 }
 
-/* Of a stratum's bytes that live at time t, returns the share that was born until to_s. */
+/* Of a stratum's bytes that live at time t, returns the share that was born before to_s. */
 static double older_part(const struct context *c, const struct stratum *h, double t, double to_s)
 {
 	double all = area_of(c, t, h->from_s, h->to_s);
@@ -195,8 +195,9 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 		       : (to_s - h->from_s) / (h->to_s - h->from_s);
 }
 
-/* Returns how many bytes born in continuous stratum i were held at its end. If it is several merged
- * stretches, left[i] also counts what ended before its end. Otherwise this is left[i]. */
+/* Returns how many bytes born in continuous stratum i were held at its end. If the stratum consists
+ * of several merged stretches, left[i] also counts bytes that ended before its end. Otherwise the
+ * result is left[i]. */
 static double own_at_end(const struct context *c, size_t i)
 {
 	size_t last = last_stretch(c, c->strata->at[i].from_s);
@@ -205,7 +206,7 @@ static double own_at_end(const struct context *c, size_t i)
 	return fmin(c->left[i], c->held[i] - fmin(before, held_from_before(c, i)));
 }
 
-/* Returns how many bytes of a continuous stratum were born until to_s and live at time t. share:
+/* Returns how many bytes of a continuous stratum were born before to_s and live at time t. share:
  * held_share() at t. If t lies within the stratum, S tells the number. If S is not known, the
  * number is that at the stratum's end. In both cases the result is at most the number of bytes
  * born. */
@@ -324,7 +325,7 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 
 /* Sets r->half_life. Its interval covers the ages at which S may be a half (Brookmeyer and Crowley,
  * Biometrics 38, 1982). Only ages at which anything was seen are used. S never rises. So between
- * two of these ages, S lies between its values at the two. other: as in judge_growth(). */
+ * two such ages, S lies between its values at these ages. other: as in judge_growth(). */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   const struct figures *other, struct windowed_result *r)
 {
@@ -359,9 +360,9 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
-/* Fills gaps in what was counted by stratum. If nothing was counted for a stretch (NaN), it holds
- * as much as the stretch before it. What was lost in windows is added to what the next stretch has
- * lost. */
+/* Fills gaps in what was counted by stratum. If nothing was counted for a stretch (NaN), the
+ * stretch is assumed to hold as much as the stretch before it. What was lost in windows is added to
+ * the loss of the next stretch. */
 static void fill_in(struct context *c)
 {
 	double held = 0, lost = 0;
@@ -542,13 +543,14 @@ struct error {
 };
 
 /* Finds the error of one figure: the spread between windows, and what sampling adds in continuous
- * stretches. lives: the figure is of live memory. Its error also has half of ended_unseen(), and
- * those live bytes born outside of stretches that are known only from the share in stretches (LIVE
- * in windowed.h). With too few windows no spread is known, and the rest of the run may differ from
- * the one window. The time outside of the window may then have twice as many bytes as the window
- * says, or none. Of live memory, blocks that lived when tracing stopped may also have ended since.
- * If the time since then is as long as the traced time, all of them may have ended. If most of the
- * run is outside, the time outside may have as many bytes as the heap has room for. */
+ * stretches. lives: the figure is of live memory. Its error then also includes half of
+ * ended_unseen(). It also includes those live bytes born outside of stretches that are known only
+ * from the share in stretches (LIVE in windowed.h). With too few windows no spread is known, and
+ * the rest of the run may differ from the one window. The time outside of the window may then have
+ * twice as many bytes as the window says, or none. For live memory there is one more error: blocks
+ * that lived when tracing stopped may have ended since. If the time since then is as long as the
+ * traced time, all of them may have ended. If most of the run lies outside of the window, the time
+ * outside may have as many bytes as the heap has room for. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
@@ -618,8 +620,9 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
  * lower than survival by frees. If too few frees were seen, either survival may be right. If
  * survival is known from frees, but few frees were seen, blocks may end much sooner. In both cases
- * the intervals are widened to hold the figures that follow from the other value of survival.
- * other: gets these figures.
+ * the intervals are widened to hold a second set of figures. In the first case, these are the
+ * figures by frees; in the second, those by the lowest possible survival. other: gets the second
+ * set.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Figures of a process as a whole. One is how fast its number of blocks grows, by the numbers of
- * its calls in windows. The others are how much a stack can hold at most, and how an error of the
- * clock changes a figure. */
+/* Figures of a process as a whole: how fast its number of blocks grows (by the calls counted in
+ * windows), how much a stack can hold at most, and how an error of the clock changes a figure. */
 #include "profile/windowed.h"
 
 #include <math.h>

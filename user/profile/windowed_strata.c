@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The least number of windows in a stratum, if the run has as many. So many windows show a spread.
- * They are few enough to follow a program's phases. */
+/* The least number of windows in a stratum, if the run has as many. This many windows are enough to
+ * show a spread, and few enough to follow a program's phases. */
 #define STRATUM 8
 /* A window is left out if its sampling interval is more than this many times the median of its
  * stratum. One of its samples would outweigh all others. */

@@ -15,7 +15,7 @@
 
 #define MEMORY_BYTES (4ull << 30) /* address space of a child, without the size of the files */
 #define MAX_CPU_S    86400.0
-#define KILLED_MS    2000 /* a killed child that has not ended after so many ms is left behind */
+#define KILLED_MS    2000 /* a killed child that has not ended after this time is left behind */
 
 struct child {
 	pid_t pid;

@@ -180,8 +180,8 @@ static int keep_only(const int *fds, size_t n)
 	return 0;
 }
 
-/* Unmaps memory shared with the parent. fork does not copy it: a write to it in the child would
- * change the parent's memory. */
+/* Unmaps memory shared with the parent. A fork does not copy shared memory: a write to it in the
+ * child would change the parent's memory. */
 static int unmap_shared(void)
 {
 	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
@@ -246,8 +246,8 @@ static int leave(pid_t parent, const int *fds, size_t n, bool user)
 	if (err)
 		return err;
 	/* The change of user clears the request for a signal at the parent's death, so the request
-	 * is made after it. If the parent has already exited, no signal comes, so the child also
-	 * checks the parent. */
+	 * is made after that change. If the parent has already exited, no signal comes, so the
+	 * child also checks the parent. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
 	return getppid() == parent ? 0 : -ESRCH;
