@@ -29,9 +29,9 @@ struct outbox {
 	uint64_t n_sent; /* messages sent so far */
 	/* bytes of the files that wait here or in the socket */
 	uint64_t bytes;
-	/* The kernel tells how much memory the messages in the socket take. All messages have one
-	 * size, so each takes about the same. unread: what all took at the last look. charge: the
-	 * most that one was seen to take; 0: not known. */
+	/* The kernel tells how much memory the messages in the socket take. All messages have the
+	 * same size, so each takes about the same amount. unread: what all of them took at the last
+	 * check. charge: the most that one message was seen to take; 0: not known. */
 	int unread, charge;
 };
 

@@ -95,7 +95,7 @@ int server__send_inactive(struct server *server, pid_t pid, const char *why);
  * `complete`. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
-/* Returns the events of poll() on the feed that server__listen_to() is to be called for. deaf:
+/* Returns the events of poll() on the feed after which server__listen_to() is to be called. deaf:
  * requests are not to be read now. 0: none. */
 short server__events(const struct server *server, bool deaf);
 

@@ -19,8 +19,8 @@ struct allowance {
 		most, most, per_s, 0                                                               \
 	}
 
-/* Adds per_s for each second since the last call. now_ns: of any clock, the same in all calls.
- * Returns what is left. */
+/* Adds per_s for each second since the last call. now_ns: the time of any clock, but of the same
+ * clock in all calls. Returns what is left. */
 static inline double allowance__renew(struct allowance *a, uint64_t now_ns)
 {
 	if (a->now_ns)

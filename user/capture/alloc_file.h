@@ -90,8 +90,8 @@ struct alloc_file {
 	 * others */
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
-	/* at least one part belongs to a family of alloc_families that is no pool (its home is
-	 * below HOME_POOL) */
+	/* at least one part belongs to a family of alloc_families that is no pool (its home comes
+	 * before HOME_POOL) */
 	bool known;
 	/* The family (static) of a pool in the file. The calls of this pool cannot be seen: the
 	 * compiler has copied the pool's functions into their callers, and not all copies are

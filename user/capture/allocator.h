@@ -80,8 +80,8 @@ struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* capture__attach() has tried to attach the first n_attached */
-	/* how often a file or an allocator could not be used, without an entry in
-	 * capture__refusals() */
+	/* how often a file or an allocator could not be used; cases with an entry in
+	 * capture__refusals() are not counted */
 	size_t n_refused;
 	struct file_id *seen;
 	size_t n_seen;

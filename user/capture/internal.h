@@ -116,7 +116,7 @@ struct capture {
 	size_t n_probes, probes_room;
 	struct capture_refusal *refusals;
 	size_t n_refusals;
-	uint64_t n_refused; /* so many different refusals were noted so far */
+	uint64_t n_refused; /* number of different refusals noted so far */
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,

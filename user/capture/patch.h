@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds code that a process has changed in its own memory, as hot patching does. To place a probe,
- * the kernel works with the file's code. In such a process it would overwrite the change with the
- * file's instruction. The process would then run into the middle of another instruction. */
+ * the kernel works with the file's code. In such a process, the kernel would overwrite the change
+ * with the file's instruction. The process would then run into the middle of another
+ * instruction. */
 #ifndef MEMTRACE_CAPTURE_PATCH_H
 #define MEMTRACE_CAPTURE_PATCH_H
 

@@ -51,11 +51,11 @@ int write_text(const char *path, int (*encode)(const void *what, struct sink *si
 	       const void *what);
 
 /* Can write_text() write to the path? To be called before long work, not after it. path: NULL for
- * standard output. Failures of a stream (is_stream()) that cannot be foreseen come later. 0, or
- * negative errno with err. */
+ * standard output. For a stream (is_stream()), some failures cannot be foreseen, and come later. 0,
+ * or negative errno with err. */
 int check_output(const char *path, struct error *err);
-/* Calls check_output(). Then root keeps CAP_DAC_OVERRIDE if it needs it to write there, and gives
- * it up otherwise. Call it after privileges__limit(). 0, or negative errno with err. */
+/* Calls check_output(). Then root keeps CAP_DAC_OVERRIDE if writing there needs this capability,
+ * and gives it up otherwise. Call it after privileges__limit(). 0, or negative errno with err. */
 int begin_output(const char *path, struct error *err);
 
 /* Lets encode() write to a stream, and flushes the stream. name: the stream's name in messages. 0,

@@ -101,8 +101,8 @@ void record_choose_output(struct record_config *c);
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
-/* Does record_write_json() write a regular file? (It waits for nobody. Of a FIFO, a terminal or a
- * pipe, perhaps nobody reads.) False without --json. */
+/* Does record_write_json() write a regular file? (Writing a regular file never waits for a reader.
+ * A FIFO, a terminal or a pipe may have no reader.) False without --json. */
 bool record_json_is_file(const struct record_config *c);
 /* To be called after the session's profiles are written. The model of windows consists of parts
  * (profile/parts.h). Leaves out one part after the other, and computes the estimates from the same

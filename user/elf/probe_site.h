@@ -7,16 +7,16 @@
  * function's first instruction forward to the first emulated instruction, but only where this
  * provably changes nothing:
  *
- *   1. Straight path: no instruction passed over is a branch, call, return, trap or system
+ *   1. Straight path: none of the skipped instructions is a branch, call, return, trap or system
  *      instruction. So each entry into the function arrives at the probe exactly once.
- * 2. No way in from the side: no direct branch of the function leads to an address behind the entry
- * and before the end of the probed instruction. If a loop jumped there, the probe would count one
- * call twice. 3. Arguments at hand: each argument that the probe reads is still whole in some
- * register: its own register, or a register to which a mov has copied it. Other arguments do not
- * matter. 4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is
- * still at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
- *      instruction passed over stores to memory either: a store could hit the return address or
- *      the red zone.
+ *   2. No way in from the side: no direct branch of the function leads to an address behind the
+ *      entry and before the end of the probed instruction. If a loop jumped there, the probe would
+ *      count one call twice.
+ *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
+ *      own register, or a register to which a mov has copied it. Other arguments do not matter.
+ *   4. Frame intact: none of the skipped instructions writes rsp or rbp. So the return address is
+ *      still at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's.
+ *      None of them stores to memory either: a store could hit the return address or the red zone.
  *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
  *      out of step would put the breakpoint inside an instruction and crash the target. Behind
  *      the probe, one instruction may be unknown to the decoder. This does no harm: the straight

@@ -38,8 +38,8 @@ enum unwind_kind {
 	((uint32_t)(kind) | (uint32_t)(rbp_saved) << 3 | (uint32_t)(rbp_slot) << 4 |               \
 	 (uint32_t)((cfa_off) / 8) << 16)
 /* A frame that gcc has aligned to more than 16 bytes, in a function with alloca() or arrays of
- * variable size. The CFA does not follow from rbp or rsp: it stands at rbp - cfa_at (8 .. 524280).
- * The caller's rbp stands at rbp. */
+ * variable size. The CFA cannot be computed from rbp or rsp: its value is in memory at rbp - cfa_at
+ * (8 .. 524280). The caller's rbp is in memory at rbp. */
 #define UNWIND_REALIGNED(cfa_at)       UNWIND_RULE(UNWIND_BP, cfa_at, 1, 0)
 #define UNWIND_RULE_IS_REALIGNED(rule) (((rule)&0xffff) == UNWIND_REALIGNED(0))
 /* A frame of Go with a frame pointer. The frame pointer may point to another stack, at higher or

@@ -246,13 +246,13 @@ struct process_table_options {
  * stacks (profile/growth.h); with too few windows for growth, GROWTH/s is LIVE divided by the
  * length, an upper limit. If the process freed memory that it had allocated before the run, this
  * memory is not subtracted, because memtrace does not see it. If no live block was sampled, the
- * interval is that of profile__live_interval(). ">=" means
- * that the figure is a lower bound, "<=" that it is an upper bound, and "~" that it is both
- * (profile__is_lower_bound()). PEAK is the most that the process held at any time; "-": not known,
- * as in windows. The column PEAK is present if the PEAK of some process is larger than its LIVE.
- * RSS is the resident memory at the end, CHANGE its change over the run. TOP SITE is the function
- * that holds most memory. Ended processes are ordered by their peak. Sums cover the processes that
- * still exist. The sum of RSS counts shared pages once for each process.
+ * interval is that of profile__live_interval(). ">=" means that the figure is a lower bound, "<="
+ * that it is an upper bound, and "~" that it is both (profile__is_lower_bound()). PEAK is the most
+ * that the process held at any time; "-": not known, as in windows. The column PEAK is present if
+ * the PEAK of some process is larger than its LIVE. RSS is the resident memory at the end, CHANGE
+ * its change over the run. TOP SITE is the function that holds most memory. Ended processes are
+ * ordered by their peak. Sums cover the processes that still exist. The sum of RSS counts shared
+ * pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which columns. Names are printed with control characters replaced. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists a process's large blocks in use (profile/large.h), read from outside. Only blocks are found
+/* Lists a process's large blocks in use (profile/large.h), read from outside. Finds only blocks
  * that have a mapping of their own (glibc) or an extent of their own (jemalloc). This takes much
  * less time than counting all blocks of the heap (census.h). */
 #ifndef MEMTRACE_HEAP_LARGE_H

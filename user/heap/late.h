@@ -22,8 +22,8 @@
 
 struct image;
 
-/* at most this many different values, and so many pointers to follow; further pointers are only
- * counted */
+/* at most this many different values, and at most this many pointers to follow; further pointers
+ * are only counted */
 #define LATE_VALUES (1u << 20)
 #define LATE_VISITS (1u << 18) /* at most this many late blocks are visited */
 /* at most this many words of a late block are read, from the pointer's target on */

@@ -2,8 +2,8 @@
 /* Looks again for pointers to the blocks that a scan could not reach (lost.h).
  *
  * A full scan marks all reachable blocks, which takes long. In a large heap, the full scan finds
- * few unreachable blocks: the candidates. Only lost blocks point to a lost block. So to confirm the
- * candidates, nothing has to be marked. So a recheck reads all memory in the order of addresses,
+ * few unreachable blocks: the candidates. Only lost blocks point to a lost block, so the candidates
+ * can be confirmed without marking any block. A recheck reads all memory in the order of addresses,
  * and compares each word with the candidates. A pointer outside of the candidates takes its target
  * off the list, together with all candidates to which the target leads. Even a pointer in an
  * unreachable block takes its target off. So a recheck is stricter than a full scan.

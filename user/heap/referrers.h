@@ -31,7 +31,7 @@ struct referrers {
 	struct numbers numbers;
 	uint32_t *colours; /* the colour of each block's referrer, by the block's number; 0: no
 			    * block points to this block */
-	uint32_t every;	   /* a power of two: one in so many pages is chosen */
+	uint32_t every;	   /* a power of two: one in this many pages is chosen */
 };
 
 /* Which colours are wanted, and how much time and memory they may take. */

@@ -8,7 +8,7 @@
 
 struct image;
 
-#define WINDOW_BYTES (32u << 10) /* the work on so many bytes takes less than a burst (gentle.h) */
+#define WINDOW_BYTES (32u << 10) /* work on this many bytes takes less than a burst (gentle.h) */
 #define WINDOW_WORDS (WINDOW_BYTES / sizeof(uint64_t))
 
 /* Free with window__clear(). */

@@ -12,13 +12,13 @@
 #define NET_CLOCK_MAX 4096 /* at most this many points that are not edges of windows */
 
 /* Calibration tells what a process's calls and samples should cost. In a window, the probes really
- * cost the process F times as much. These constants are the mean and standard deviation of
- * the prior of F. Loops of malloc and free, and caches that do little else, had an
- * F of 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no
- * CPU cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows
- * which F it has. F was 0.9 to 1.3 for redis-server, 1.4 to 1.7 for nginx, and 2.4 to 2.7 for
- * memcached (docs/windows.md). Net time is CPU time minus the cost of probes. If this cost is
- * most of the CPU time, net time remains uncertain even if F is known this exactly. */
+ * cost the process F times as much. These constants are the mean and standard deviation of the
+ * prior of F. Loops of malloc and free, and caches that do little else, had an F of 1.00 to 1.16 in
+ * four runs of 5 to 7 windows. After system calls, the probes' code is in no CPU cache, so F may be
+ * larger for a process that reads and writes. Its work (WORK below) shows which F it has. F was 0.9
+ * to 1.3 for redis-server, 1.4 to 1.7 for nginx, and 2.4 to 2.7 for memcached (docs/windows.md).
+ * Net time is CPU time minus the cost of probes. If this cost is most of the CPU time, net time
+ * remains uncertain even if F is known this exactly. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
@@ -53,9 +53,8 @@
  * spread of r between gaps (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is
  * combined with the prior of F, weighted by inverse variances. If the estimate differs from the
  * prior by more than three standard errors, it is not used. For example, a process may read and
- * write by a timer. Then its bytes give F = 0, which is impossible for a process that is
- * slowed down by probes. If the estimate is used, net time is divided among windows by their
- * bytes. */
+ * write by a timer. Then its bytes give F = 0, which is impossible for a process that is slowed
+ * down by probes. If the estimate is used, net time is divided among windows by their bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 /* WAITS. How often a process's threads wait (voluntary context switches) limits the net time of a
@@ -77,9 +76,9 @@
  * bursts. So each limit may be wrong, with the probability NET_CLOCK_WAITS_OFF. A wrong limit may
  * be anywhere. Two limits that are close together are rarely so by chance. If they are far apart,
  * the upper limit may be that of bursts, so neither is used. If threads wait by a timer, the lower
- * limit is the upper one by construction. NET_CLOCK_WAITS_TIMED is the probability that such waits
- * outnumber those for work. If the process uses as much CPU time per second in gaps as in windows,
- * it always has work, and the limits say nothing. */
+ * limit equals the upper limit by construction. NET_CLOCK_WAITS_TIMED is the probability that such
+ * waits outnumber those for work. If the process uses as much CPU time per second in gaps as in
+ * windows, it always has work, and the limits say nothing. */
 #define NET_CLOCK_WAITS_ERROR 0.15 /* the least relative error of either limit */
 #define NET_CLOCK_WAITS_OFF   0.05
 #define NET_CLOCK_WAITS_TIMED 0.005
@@ -93,8 +92,8 @@ struct net_clock {
 		/* sum of net time squared / wall time since the first point, from point to point.
 		 * Points that are removed later stay in this sum */
 		double busy_s;
-		bool keep;   /* the point is an edge of a window (its beginning or
-					      * end): never removed */
+		bool keep;   /* the point is an edge of a window (its beginning or end): never
+			      * removed */
 		bool window; /* a window lasts from this point to the next */
 	} * at;		     /* ascending in time, CPU time and cost */
 	size_t n, room;

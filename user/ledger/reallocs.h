@@ -25,10 +25,10 @@
  *
  * The formula assumes a population in balance, in which the mean size stays the same. A vector that
  * grows all the time breaks this assumption. None of its links stays: s = 0 and S = 0, though the
- * vector is never freed. So S is set to 1 under two conditions. First, no
- * block was seen to be freed (F = 0). Second, the mean size of the blocks that reallocs make rises
- * during the run. It rises if a line fitted to the mean sizes in slices of the run has a slope
- * above zero, with 95 % confidence.
+ * vector is never freed. So S is set to 1 under two conditions. First, no block was seen to be
+ * freed (F = 0). Second, the mean size of the blocks that reallocs make rises during the run. It
+ * rises if a line fitted to the mean sizes in slices of the run has a slope above zero, with 95 %
+ * confidence.
  *
  * Two things are not included. One is the first block of a vector, which counts like any other
  * block: it is not followed after realloc has moved it. The other is reallocs of blocks whose old

@@ -56,8 +56,8 @@ const struct series_point *series__find(const struct series_snapshot *snapshot,
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
 /* Returns the bytes that the site had allocated by time_ns: linear between snapshots, from 0 at
- * start_ns to `total` at end_ns. If there are snapshots from before start_ns, what the last of them
- * tells is the value at start_ns, and at every earlier time. */
+ * start_ns to `total` at end_ns. If there are snapshots from before start_ns, the last of them
+ * gives the value at start_ns and at every earlier time. */
 double series__allocated(const struct series *series, const struct abi_site_key *site,
 			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
 

@@ -35,8 +35,8 @@
 #define SURVIVORS_FILL_NS 2000000ULL
 
 struct survivors_window {
-	uint64_t number; /* of all windows so far, set by survivors__meet(): old ones may have
-				    * been dropped (ledger/old_windows.h) */
+	uint64_t number; /* its number among all windows so far, also those that were dropped
+				    * (ledger/old_windows.h). Set by survivors__meet() */
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC. Probes were in place all that time. */
 	uint64_t interval;	   /* the sampling interval, mean bytes */
 	uint64_t allocs;	   /* allocating calls in the window */

@@ -21,8 +21,8 @@
  * The length is drawn uniformly between 0.5 and 1.5 of its mean.
  *
  * A process may be busier in a window than before it. So a long window is checked several times,
- * and ends once it has cost OVERSPENT times its expected cost. This makes windows in busy
- * times shorter than other windows, so busy times count for less than they should. Because of that,
+ * and ends once it has cost OVERSPENT times its expected cost. This makes windows in busy times
+ * shorter than other windows, so busy times count for less than they should. Because of that,
  * OVERSPENT is large. So only windows in which the process begins to work end early, not windows in
  * which the process works somewhat more than before.
  *
@@ -89,11 +89,11 @@
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
  * conditions. First, for a while the process has used so little CPU time that continuous tracing
- * would have kept its limit. (Windows have shown what tracing costs for each ns of
- * the process's own CPU time. A Python service that uses a twentieth of a core would use all of one
- * while it is traced.) Second, the debt of the second account is not above 0. A process with two
- * cheap windows in a row is traced continuously, too. If continuous tracing proves too expensive
- * within LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
+ * would have kept its limit. (Windows have shown what tracing costs for each ns of the process's
+ * own CPU time. A Python service that uses a twentieth of a core would use a whole core while it is
+ * traced.) Second, the debt of the second account is not above 0. A process with two cheap windows
+ * in a row is traced continuously, too. If continuous tracing proves too expensive within
+ * LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
  * continuous tracing ends soon after a burst begins.
  *
  * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then

@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define CONTAINER_ID  64 /* hexadecimal digits */
-#define CONTAINER_POD 36 /* at most so many hexadecimal digits and dashes */
+#define CONTAINER_POD 36 /* at most this many hexadecimal digits and dashes */
 
 /* The container's id and its pod's uid, as texts; "": there is none. */
 struct container {

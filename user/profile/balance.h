@@ -46,13 +46,14 @@
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does between them. If blocks end by the wall clock,
- * each window loses blocks: a slowed process allocates fewer, but the same number of blocks end.
- * The counts of calls in windows show this loss for all blocks together; stacks are not needed. Do
- * the blocks of a stack end by the wall clock, or because of the process's own work? Each of the
- * ONE_BY_ONE stacks that would lose most is judged by itself, and all other stacks are judged as
- * one. For each of these, the prior chance that its blocks end by the wall clock is BY_CLOCK. Let W
- * be the set of stacks whose blocks end by the wall clock. Let d_g be the number of blocks that the
- * windows of group g lost, and e_ig the number that stack i would lose in these windows. Then
+ * each window loses blocks: the slowed process allocates fewer blocks, but as many blocks end as
+ * without probes. The counts of calls in windows show this loss for all blocks together; stacks are
+ * not needed. Do the blocks of a stack end by the wall clock, or because of the process's own work?
+ * Each of the ONE_BY_ONE stacks that would lose most is judged by itself, and all other stacks are
+ * judged as one. For each of these, the prior chance that its blocks end by the wall clock is
+ * BY_CLOCK. Let W be the set of stacks whose blocks end by the wall clock. Let d_g be the number of
+ * blocks that the windows of group g lost, and e_ig the number that stack i would lose in these
+ * windows. Then
  *
  *	P(d | W) = product over g of Cauchy's density of (d_g - sum over i in W of e_ig).
  *

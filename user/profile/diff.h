@@ -20,28 +20,28 @@
  * has the same weight in both, so it adds nothing to the error of the difference. To treat the
  * snapshots as independent is safe, but misses growth. For example, a leak of eleven samples in a
  * stack that had eleven before would be missed. Let B be the blocks that were born between the
- * snapshots and are still live at the second. Let D be those
- * that were live at the first and are dead at the second. Then the difference is
- * exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
- * for B and D. The first pair is the bytes that the stack allocated and freed between the snapshots
- * (its totals have risen by these bytes). B is at most the allocated bytes, D at most the freed
- * bytes. The second pair is the live bytes of the two snapshots. B is at most the live bytes of the
- * second, D at most those of the first. Both pairs of bounds have the same difference, so the pair
- * with the smaller variance is taken. For a stack through which memory passes quickly, this is the
- * pair of live bytes. The snapshots are then treated as independent, which they nearly are. For a
- * stack where memory stays, the pair of allocated and freed bytes is taken.
+ * snapshots and are still live at the second. Let D be those that were live at the first and are
+ * dead at the second. Then the difference is exactly B - D. Profiles do not have B and D, but they
+ * have two pairs of bounds for B and D. The first pair is the bytes that the stack allocated and
+ * freed between the snapshots (its totals have risen by these bytes). B is at most the allocated
+ * bytes, D at most the freed bytes. The second pair is the live bytes of the two snapshots. B is at
+ * most the live bytes of the second, D at most those of the first. Both pairs of bounds have the
+ * same difference, so the pair with the smaller variance is taken. For a stack through which memory
+ * passes quickly, this is the pair of live bytes. The snapshots are then treated as independent,
+ * which they nearly are. For a stack where memory stays, the pair of allocated and freed bytes is
+ * taken.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another, even if every byte is known exactly. So the test
  * asks: would a stack differ by so much if its blocks came and went at random, each by itself, with
  * the same mean number? The samples are then Poisson counts. Each has a weight z/p, and Q is the
  * sum of the squares of these weights (estimate.h). Together the samples carry as much information
- * as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are
- * equal, the weight is taken from both together: if nothing differs, both sample the same kind of
- * blocks.) Two Poisson counts are compared by the binomial test of chance.h, which keeps its level
- * however small the counts are. All stacks together are tested by Holm's procedure (chance.h), once
- * for growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and
- * go in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
+ * as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are equal,
+ * the weight is taken from both together: if nothing differs, both sample the same kind of blocks.)
+ * Two Poisson counts are compared by the binomial test of chance.h, which keeps its level however
+ * small the counts are. All stacks together are tested by Holm's procedure (chance.h), once for
+ * growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and go
+ * in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
  * cannot show that blocks come and go in crowds, but four can.
  *
  * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
@@ -149,8 +149,8 @@ struct diff_stack {
 	/* the stack's site in the last profile; of several, the one with most live bytes; NULL:
 	 * none */
 	const struct profile_site *last;
-	/* how fast all of its sites grow by the last profile alone, bytes per second; NaN: not
-	 * known */
+	/* how fast all of the stack's sites grow according to the last profile alone, bytes per
+	 * second; NaN: not known */
 	struct growth now;
 	double *values; /* by profile; all stacks share one array */
 	struct change change;

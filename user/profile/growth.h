@@ -25,15 +25,15 @@
  *
  * Some memory fills up and then stays (a cache that warms up, a population with a long life). Such
  * memory also grows for a while, but by less and less. A line is fitted to the rates of the
- * segments. The rates are said to fall if the slope is below
- * zero with 95 % confidence, one-sided. Where blocks are
- * known to go on dying, any slope below zero is enough. If the rates fall, the lower end of the
- * interval is at most the rate that the line gives for the segment after the last. Let y1, y2, y3
- * be the rates in the three thirds of the segments. Blocks that go on dying at a constant rate have
- * y_i = L + C q^i. Then q = (y2 - y3) / (y1 - y2). This q is kept within limits, because noise can
- * make it anything. The rate of the blocks that stay is L = y3 - (y1 - y3) q^2 / (1 - q^2)
- * (Aitken's extrapolation). For dying blocks the lower end of the interval has two limits: L, and
- * the rate that the line gives. The half width of the interval of r is subtracted from both. */
+ * segments. The rates are said to fall if the slope is below zero with 95 % confidence, one-sided.
+ * Where blocks are known to go on dying, any slope below zero is enough. If the rates fall, the
+ * lower end of the interval is at most the rate that the line gives for the segment after the last.
+ * Let y1, y2, y3 be the rates in the three thirds of the segments. Blocks that go on dying at a
+ * constant rate have y_i = L + C q^i. Then q = (y2 - y3) / (y1 - y2). This q is kept within limits,
+ * because noise can make it anything. By Aitken's extrapolation, the rate of the blocks that stay
+ * is L = y3 - (y1 - y3) q^2 / (1 - q^2). For dying blocks the lower end of the interval has two
+ * limits: L, and the rate that the line gives. The half width of the interval of r is subtracted
+ * from both. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 
@@ -60,10 +60,11 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 			       bool dying);
 
 /* The growth of several stacks together, whose order does not matter. Their errors are independent,
- * unless a lower end is exactly 0. This 0 does not come from chance: by facts about the process,
- * the stack may not grow at all (profile/balance.h). Then possibly no such stack grows. So the
- * distances to lower ends of 0 are added. Of all other distances, the squares are added. Begin with
- * {}, or with a total that says "none": the first addition replaces it. */
+ * unless a lower end is exactly 0. Such a 0 does not come from chance: facts about the process say
+ * that the stack may not grow at all (profile/balance.h). It is then possible that no stack with
+ * such a lower end grows. So the distances to lower ends of 0 are added. Of all other distances,
+ * the squares are added. Begin with {}, or with a total that says "none": the first addition
+ * replaces it. */
 struct growth_sum {
 	struct growth total;
 	double chance, facts; /* the two parts of the distance to the total's lower end */
@@ -78,11 +79,11 @@ void growth_sum__add(struct growth_sum *sum, const struct growth *growth);
 bool growth__is_significant(const struct growth *growth);
 
 /* Orders stacks by growth, for qsort(): the result is below 0 if `a` comes first. First come stacks
- * that surely grow, by growth. Then come stacks that may
- * grow, by growth divided by the distance between growth and the interval's low end. (If this
- * quotient were above 1, growth would be sure. Estimates from few samples are often the largest.
- * Ordered by growth alone, they would come before stacks whose growth is nearly sure.) Last come
- * stacks that do not grow, or whose growth or low end is not known (NaN). */
+ * that surely grow, by growth. Then come stacks that may grow, by growth divided by the distance
+ * between growth and the interval's low end. (If this quotient were above 1, growth would be sure.
+ * Estimates from few samples are often the largest. Ordered by growth alone, they would come before
+ * stacks whose growth is nearly sure.) Last come stacks that do not grow, or whose growth or low
+ * end is not known (NaN). */
 int growth__compare(const struct growth *a, const struct growth *b);
 
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* LARGE BLOCKS. In windows a block stands for many: a window of a twentieth of the time sees one
- * birth in twenty, so the birth that it sees counts twenty times. This is right on average, but not
- * for a few large blocks. A hash table of 128 MB that is made once is either not seen at all, or is
- * estimated as 2.5 GB. But allocators keep large blocks apart from others, so that they can be
- * counted from outside (heap/large.h), exactly and at little cost. Let
+/* LARGE BLOCKS. In windows a block stands for many. Windows that take a twentieth of the time see
+ * one birth in twenty, so each birth that they see counts twenty times. This is right on average,
+ * but not for a few large blocks. A hash table of 128 MB that is made once is either not seen at
+ * all, or is estimated as 2.5 GB. But allocators keep large blocks apart from other blocks. So
+ * large blocks can be counted from outside (heap/large.h), exactly and at little cost. Let
  *
  *	seen_s	bytes of large blocks that live, and that a window saw stack s allocate
  *	U	bytes of all other large blocks that live and were allocated during the run
@@ -26,12 +26,12 @@
 
 #include "profile/profile.h"
 
-/* In bytes. A block above this size is large. Windows know the size that the program asked for, the
- * lists know the usable size. The limit must select the same blocks by both sizes. Otherwise a
- * block could be counted twice. jemalloc has a size class that ends at its limit, and an extent for
- * each larger block. glibc may put a block of up to 32 MiB among smaller ones, after such a block
- * was freed (M_MMAP_THRESHOLD in mallopt(3)). glibc also rounds sizes up to pages. So its limit is
- * a size above 32 MiB that hardly any program asks for. */
+/* In bytes. A block above this size is large. Windows know the size that the program asked for. The
+ * lists of large blocks know the usable size. The limit must select the same blocks by both sizes.
+ * Otherwise a block could be counted twice. jemalloc has a size class that ends at its limit, and
+ * an extent for each larger block. glibc may put a block of up to 32 MiB among smaller ones, after
+ * such a block was freed (M_MMAP_THRESHOLD in mallopt(3)). glibc also rounds sizes up to pages. So
+ * its limit is a size above 32 MiB that hardly any program asks for. */
 #define LARGE_JEMALLOC (1ULL << 20)
 #define LARGE_GLIBC    ((32ULL << 20) + (64ULL << 10))
 #define LARGE_UNSEEN   "[large blocks that no window saw]"
@@ -47,7 +47,7 @@ struct large_blocks {
 	bool glibc, jemalloc; /* whose heaps were found */
 };
 
-/* Returns above which size the list has all blocks. */
+/* Returns the size above which the list has all blocks. */
 static inline uint64_t large_blocks__above(const struct large_blocks *blocks)
 {
 	return blocks->glibc ? LARGE_GLIBC : LARGE_JEMALLOC;

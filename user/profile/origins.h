@@ -13,8 +13,8 @@
  * If a maker made blocks before the run but none during it, its blocks may be assigned to another
  * maker by mistake. The known makers show how often this mistake would happen. Each known maker is
  * left out in turn, and its blocks are judged by the blocks of the other makers. This is measured
- * for each family of shapes. Shapes with the same mark (struct census_shape) are a family, and so
- * are all shapes without a mark that have the same enum shape_class. If a family has too many
+ * for each family of shapes. Shapes with the same mark (struct census_shape) are a family. Shapes
+ * that have no mark, but the same enum shape_class, are a family, too. If a family has too many
  * mistakes, none of its shapes gets a maker.
  *
  * The accuracy of the result is measured, too: each half of the known blocks is judged by the other

@@ -111,7 +111,7 @@ enum pprof_function_field {
 enum pprof_own_field {
 	PROFILE_OWN_VERSION = 1000, /* PPROF_OWN_VERSION; older files have none of these fields */
 	PROFILE_OWN_LIFE = 1001,    /* 1: struct profile_life's heights_known */
-	PROFILE_OWN_THREAD = 1002,  /* a thread that no sample's label names */
+	PROFILE_OWN_THREAD = 1002,  /* a thread that is in no sample's labels */
 	PROFILE_OWN_TRANSFER = 1003,
 	PROFILE_OWN_RESIDENT = 1004,
 	PROFILE_OWN_PROBE = 1005,

@@ -61,12 +61,12 @@ struct profile_frame {
 	uint32_t line; /* 0: unknown */
 };
 
-/* The locations of a file that has only names of functions have no addresses. Nor has that of
- * LARGE_UNSEEN (large.h). In place of addresses
- * they get distinct numbers from PROFILE_NO_ADDR upwards, where no code can be. All these numbers
- * are below PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from PROFILE_FRAME_ADDR
- * on. Such a number stays the same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code
- * object lies in the first 64 KiB of memory). */
+/* Some locations have no address: those of a file that has only names of functions, and that of
+ * LARGE_UNSEEN (large.h). In place of an address, each of them gets a distinct number from
+ * PROFILE_NO_ADDR upwards, where no code can be. All these numbers are below PROFILE_FRAME_ADDR.
+ * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on. Such a number stays the
+ * same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code object lies in the first 64
+ * KiB of memory). */
 #define PROFILE_NO_ADDR	   (1ULL << 63)
 #define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
@@ -79,8 +79,9 @@ enum profile_drawn {
 	DRAWN_KINDS
 };
 
-/* The agent pushes profiles of a part of a run, and answers with them (encode_pprof_interval()).
- * They have amounts, and few facts about the run. duration_s is the length of the part. */
+/* The agent pushes profiles that cover only a part of a run, and sends such profiles in answers,
+ * too (encode_pprof_interval()). They have amounts, and few facts about the run. duration_s is the
+ * length of the part. */
 enum profile_part {
 	PART_ALL,    /* of the whole run */
 	PART_LIVE,   /* allocated: in this part; live: at its end */
@@ -191,7 +192,7 @@ struct profile_site {
 					      * ascending */
 	size_t n_threads;
 	/* Sampled blocks that may be live at the end of the run, if blocks were asked for. Of the
-	 * formats of files, only pprof has them. */
+	 * file formats, only pprof has these blocks. */
 	struct profile_block *blocks;
 	size_t n_blocks;
 	struct site_why *why; /* who holds the stack's blocks; NULL: nobody asked; owned */
@@ -360,9 +361,9 @@ struct profile {
 	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended. The
 				   * children were not traced. 0: there were none, or their time is
 				   * not known */
-	uint32_t n_strays; /* its children that lived at the end of the run and were not traced; 0
-			    * also if they were not counted: in a profile of regions, in snapshots,
-			    * with a selection */
+	uint32_t n_strays; /* number of the process's children that lived at the end of the run and
+			    * were not traced; 0 also if they were not counted: in a profile of
+			    * regions, in snapshots, with a selection */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	/* growth of what is resident of mapped files and shared memory; 0: not known */
@@ -552,7 +553,7 @@ bool profile__is_surely_exact(const struct profile *profile);
 /* The sampling interval that was asked for; 0: not known. */
 uint64_t profile__asked_interval(const struct profile *profile);
 
-/* Were all samples of profile->dropped lost for want of room in tables? */
+/* Were all dropped samples (profile->dropped) lost because tables had no room? */
 bool profile__lacks_room(const struct profile *profile);
 
 /* The value of the process's counter of losses with that name; 0 if there is none. */
@@ -582,9 +583,9 @@ size_t profile__bytes(const struct profile *profile);
 
 /* Live memory of all sites together. A run in windows may also have continuous stretches. These may
  * be sampled much more coarsely than windows, so a stretch may by chance have missed memory that is
- * live. The fine samples of windows do not show this error. So the error of the
- * result allows for one sample of a continuous stretch. This sample stands for the bytes of one
- * interval, or for all bytes allocated in such stretches if these are fewer.
+ * live. The fine samples of windows do not show this error. So the error of the result allows for
+ * one sample of a continuous stretch. This sample stands for the bytes of one interval, or for all
+ * bytes allocated in such stretches if these are fewer.
  *
  * In windows the errors of stacks differ widely. One stack may be known well, and another hardly at
  * all. The sum of all errors then puts the low end of the total near 0. But no stack holds less

@@ -12,8 +12,8 @@
  * Who owns a range? A range that a call mapped during the run belongs to the call's stack, which
  * may be an allocator's (profile_site.allocators_own). For older ranges, only two things are known:
  * the name that the kernel shows, and the kind that the caller states (struct resident_piece). An
- * older anonymous mapping belongs to an allocator if a block that the allocator
- * gave out lies in it.
+ * older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
+ * it.
  *
  * A census of the heap (heap/census.h) after the run can divide HEAP into parts. Let L be the row
  * HEAP_LIVE, and S the sum of both heap rows. All other names in the formula are members of struct

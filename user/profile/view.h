@@ -46,8 +46,8 @@ const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);
 
-/* Drops from the options what the profile refuses: the weight (live bytes are left), the root, or
- * both. Returns the refusal; NULL: nothing was dropped. */
+/* Drops from the options what the profile refuses: the weight (stacks are then weighed by live
+ * bytes), the root, or both. Returns the refusal; NULL: nothing was dropped. */
 const char *view_options__relax(struct view_options *options, const struct profile *profile);
 
 struct profile_view {

@@ -3,8 +3,9 @@
  * which its probes were in place. All printed figures of windowed runs follow from this one model.
  *
  * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. A
- * process that does not run does not allocate. A process that probes slow down allocates less. All
- * seconds here are seconds of net CPU time since the run's start, unless a name says wall.
+ * process that does not run does not allocate. A process that is slowed down by probes allocates
+ * less. All seconds here are seconds of net CPU time since the run's start, unless a name says
+ * wall.
  *
  * If the probes slow the process much, net time is a small difference of two large numbers. So if
  * the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time per call
@@ -70,13 +71,13 @@
  *
  * AGES. T is the end of the run. Of the bytes born at time u, the share S(T - u) lives at T, and
  * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
- * A or younger have two parts. Of the bytes allocated until T - A, they are the share 1 - S(A). Of
- * the bytes allocated later, they are all bytes that do not live at T. These ages are in net time.
- * An age by the wall clock is computed as the age in net time, times the run's wall time divided by
- * its net time.
+ * A or younger have two parts. The first part is the share 1 - S(A) of what was allocated until the
+ * time T - A. The second part is all bytes allocated later that do not live at T. These ages are in
+ * net time. An age by the wall clock is computed as the age in net time, times the run's wall time
+ * divided by its net time.
  *
  * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
- * jackknife, which leaves out one group of windows after the other (Cochran, section 6.17; Wolter,
+ * jackknife, which leaves out one group of windows at a time (Cochran, section 6.17; Wolter,
  * Introduction to Variance Estimation, chapter 4). Intervals use Student's quantile for the number
  * of groups. The number of blocks that live at one moment is random, too, and its variance is its
  * mean (Poisson). For blocks of z bytes, this randomness adds L(t) z to the variance of live bytes.
@@ -152,11 +153,10 @@ struct windowed_born {
 /* The share of blocks that survive is averaged over windows. windowed_born__trust() returns the
  * weight of a window in this mean, from 0 to 1. The share differs from window to window for two
  * reasons: windows see different events, and few samples scatter. Let n be a window's number of
- * samples. With n_0 = WINDOWED_FEW samples, the
- * variance from sampling is as large as the variance between windows. Then the best
- * weights of windows are in proportion to n / (n + n_0) (DerSimonian and Laird, Controlled Clinical
- * Trials 7, 1986). If samples differ in size, n is the number of samples of equal size that would
- * have the same relative variance. */
+ * samples. With n_0 = WINDOWED_FEW samples, the variance from sampling is as large as the variance
+ * between windows. Then the best weights of windows are in proportion to n / (n + n_0) (DerSimonian
+ * and Laird, Controlled Clinical Trials 7, 1986). If samples differ in size, n is the number of
+ * samples of equal size that would have the same relative variance. */
 #define WINDOWED_FEW 8 /* S(1 - S) / n_0 at S = 1/2 is 0.18^2 */
 double windowed_born__trust(const struct windowed_born *born);
 

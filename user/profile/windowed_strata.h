@@ -25,8 +25,8 @@ struct windowed_strata {
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
 	double per_alloc_s; /* net time per call that allocates, in windows */
-	double ends_slowed; /* how many times faster the clock by which blocks end runs in windows
-			     * than in the whole run, per net second; at least 1 */
+	double ends_slowed; /* per net second, the clock by which blocks end runs this many times
+			     * as fast in windows as in the whole run; at least 1 */
 	int n_groups;	    /* number of groups with a window that is not continuous */
 	bool has_group[WINDOWED_GROUPS];
 	/* Four numbers for each stratum: scratch memory for one estimate at a time. Thus an
@@ -55,8 +55,8 @@ double windowed_strata__seconds_of(const struct windowed_run *run,
 void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
 			       int group, double *sums);
 
-/* --- the error of a figure that is value[0] from all windows, and value[g + 1] without the windows
- * of group g --- */
+/* --- the error of a figure: value[0] is the figure from all windows, value[g + 1] the figure
+ * without the windows of group g --- */
 
 /* The variance, by the jackknife. NaN: there are too few groups. */
 double windowed_strata__jackknife(const struct windowed_strata *strata,

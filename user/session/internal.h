@@ -77,15 +77,15 @@ struct session {
 	uint64_t own_cpu_ns;
 	/* CPU time of the command, which the kernel adds to memtrace's own */
 	uint64_t command_cpu_ns;
-	/* news of mappings: how much was lost, how much of this sweep__lost_mappings() has seen,
-	 * and when this may search again */
+	/* news of mappings: how much was lost; how much of this loss is known to
+	 * sweep__lost_mappings(); when that function may search again */
 	uint64_t watch_lost, watch_lost_seen, watch_next_ns;
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
 	/* processes that were not taken in, besides those that the kernel side could not take in */
 	uint64_t processes_refused;
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
-	/* events_lost at the last sweep__lost_news(), and when this may search again */
+	/* events_lost at the last sweep__lost_news(), and when that function may search again */
 	uint64_t events_lost_seen, lost_next_ns;
 	/* the kernel's tables have records of processes that never were targets */
 	bool records_left;

@@ -12,7 +12,7 @@ struct large_trend {
 	bool known;    /* else the other members mean nothing */
 	double unseen; /* bytes of blocks that no window saw */
 	double blocks; /* number of these blocks */
-	double all;    /* at most so many bytes are in large blocks of the run */
+	double all;    /* upper limit of the bytes in large blocks of the run */
 	double old;    /* bytes that are in both lists, and that no window saw */
 	double grown;  /* bytes of live blocks that realloc made in a window */
 	double rest;   /* the part of `unseen` that no stack explains */

@@ -19,8 +19,8 @@ enum privileges_phase {
 };
 
 struct privileges_use {
-	/* The user is root, and root's helpers become another user. privileges__limit() finds this
-	 * out by itself: there the caller's value does not count. */
+	/* The user is root, and root's helpers become another user. privileges__limit() finds out
+	 * by itself whether the user is root, and ignores the caller's value. */
 	bool as_root;
 	bool command; /* a command was started, and may have become another user */
 	/* perf uprobes, or page numbers (--rss), need CAP_SYS_ADMIN until tracing is over */

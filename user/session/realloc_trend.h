@@ -18,7 +18,7 @@ struct realloc_growth {
 
 /* What is known of the vectors of all sites. The arrays have the order of the sites. */
 struct realloc_trend {
-	double scale; /* a byte that reallocs added in windows stands for so many bytes */
+	double scale; /* a byte that reallocs added in windows stands for this many bytes */
 	double *held; /* for each site: the share of its vectors' growth that is still held */
 	struct realloc_growth *of;
 	struct growth_sum all; /* of all sites whose vectors grow */

@@ -211,8 +211,8 @@ size_t session__withdrawals(const struct session *session, double *ret_s);
  * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
-/* Is there no limit of cost, although nobody has switched it off? What probes cost could not be
- * measured. */
+/* Has the run lost its limit of cost, because the cost of probes could not be measured? Nobody has
+ * switched the limit off. */
 bool session__has_lost_limit(const struct session *session);
 
 /* Returns why the run uses no return probes, for example "as asked for". The session owns the text.
@@ -287,10 +287,10 @@ struct session_news {
 
 /* Like session__peek(), but calls only news->same for a process that has done nothing since its
  * last profile. Even such a process gets a new profile when its run is a quarter longer than at its
- * last profile. One reason is that growth is divided by the length of the run, the other that
- * blocks have become older. At least one process gets a new profile each minute, because each
- * profile also has the losses of the whole run. After an error, the caller lacks profiles: it has
- * to set news->all for the next call. */
+ * last profile. There are two reasons: growth is divided by the length of the run, and blocks have
+ * become older. At least one process gets a new profile each minute, because each profile also has
+ * the losses of the whole run. After an error, the caller lacks profiles: it has to set news->all
+ * for the next call. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since
@@ -313,7 +313,7 @@ void session__leave_out(struct session *session, unsigned parts);
 
 /* Ends counting, and takes the probes out of the targets. Perf uprobes stay in place, idle, until
  * session__detach() (unless options->blocks is set). They are removed one after the other, 80 ms
- * each, and what was captured should not wait for this. */
+ * each, and the profiles should not have to wait for this. */
 void session__stop(struct session *session);
 
 /* Takes out the probes that are still in the targets. */

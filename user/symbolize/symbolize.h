@@ -20,14 +20,14 @@ struct symbolize_options {
 	bool raw_names; /* names stay as the linker has them: those of C++ and Rust are not
 			 * demangled */
 	bool no_lines;	/* leave inlined functions, files and lines out */
-	/* seconds for reading inlined functions, files and lines of all ELF files together, at
-	 * once; 0: LINES_DEFAULT_S */
+	/* seconds that may be used at once for reading inlined functions, files and lines, for all
+	 * ELF files together; 0: LINES_DEFAULT_S */
 	double lines_s;
-	/* seconds for reading symbols of ELF files, as far as it fails, at once; then each further
-	 * file gets 1 s; 0: 120 */
+	/* seconds that may be used at once for ELF files whose symbols cannot be read; after that,
+	 * each further file gets 1 s; 0: 120 */
 	double failing_s;
-	/* In the long run, this share of the time may be used for reading them, and the same share
-	 * for files whose symbols cannot be read; 0: SYMBOLIZE_SHARE. */
+	/* In the long run, this share of the time may be used for what lines_s limits, and the same
+	 * share for what failing_s limits; 0: SYMBOLIZE_SHARE. */
 	double share;
 	/* called while symbols are read; fn NULL: nothing is called */
 	struct stream_waiting waiting;

@@ -15,7 +15,7 @@
 
 /* symbols per file, each with at most two ranges; chromium has 3 million symbols */
 #define SYMTAB_MAX_SYMBOLS 10000000
-/* bytes of unpacked .gnu_debugdata; unpacking so many takes 1 s */
+/* bytes of unpacked .gnu_debugdata; unpacking this many takes 1 s */
 #define SYMTAB_MAX_UNPACKED (128u << 20)
 
 struct symtab_wire {

@@ -40,8 +40,8 @@ struct gains_sent {
  * the receiver's sum would be above every total. So a total is compared with what was sent of it so
  * far: the sum is never above the highest total.
  *
- * sent: as of `before`; then as of `now`, with what *ret has. After an error sent->of is NULL.
- * *ret: by site of `now`; the caller frees it. 0 or negative errno. */
+ * sent: on entry as of `before`; on return as of `now`, including what *ret has. After an error
+ * sent->of is NULL. *ret: by site of `now`; the caller frees it. 0 or negative errno. */
 int gains__unsent(const struct profile *before, const struct profile *now, struct gains_sent *sent,
 		  double (**ret)[2]);
 

@@ -42,10 +42,10 @@ double moment__bytes(const struct moment *moment, uint64_t id);
  * If a leak began in the middle of these moments, the segments differ. So the growth is not certain
  * until the leak fills most segments. Therefore growth is also judged over only the last
  * HISTORY_SHORT and only the last HISTORY_SHORTEST moments. The span with the highest lower end
- * counts if this end is above 0. Growth is judged again and again. So the lower ends of all spans
- * together should be too high only about once in HISTORY_ONE_IN times. For this, the interval has
- * to be wider than a 95 % interval. Student's distribution tells by how much. *ret_seconds (may be
- * NULL): the length of the span. */
+ * counts if this end is above 0. Growth is judged again and again. So only about one judgement in
+ * HISTORY_ONE_IN should find, in any of the spans, a lower end that is too high. For this, the
+ * interval has to be wider than a 95 % interval. Student's distribution tells by how much.
+ * *ret_seconds (may be NULL): the length of the span. */
 #define HISTORY_SHORT	 12
 #define HISTORY_SHORTEST 8
 #define HISTORY_ONE_IN	 2000
