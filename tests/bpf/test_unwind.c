@@ -230,7 +230,7 @@ static void frame_pointers_bridge_gaps(void **state)
 	assert_int_equal(u.stack.ip[6], in(4));
 }
 
-/* Code with unwind information may use rbp for something else than a frame pointer. Such code must
+/* Code with unwind information may use rbp for something other than a frame pointer. Such code must
  * not make the unwinder lose the frame pointer of code without unwind information. */
 static void tables_restore_frame_pointers(void **state)
 {

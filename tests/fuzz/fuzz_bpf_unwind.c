@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The kernel side's stack walk. The input holds mappings, tables, registers and the stack's memory.
- * Addresses are small, so that the fuzzer guesses them: code is at TEXT, the stack at STACK. */
+ * Addresses are small, so that the fuzzer can guess them: code is at TEXT, the stack at STACK. */
 #include "fuzz.h"
 
 #include "stack.bpf.h"

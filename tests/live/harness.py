@@ -71,10 +71,11 @@ def test(function=None, *, beside=False, long=False):
     """beside: the test may run at the same time as another such test. Three kinds of tests must not
     set it. They measure time or cost, they place probes for the whole machine (processes not named
     by pid), or they count something of the whole machine. beside="wide": the test places probes for
-    the whole machine, but does neither of the other two. It may run beside such tests of other
-    files. It may not run beside those of its own file, because they often trace processes of the
-    same name. long: the test takes more than about five seconds, and a shorter test finds the
-    common faults of the same code. Only `make test-long` runs it, not `make test`."""
+    the whole machine, but does not measure time or cost, and counts nothing of the whole machine.
+    It may run beside such tests of other files. It may not run beside those of its own file,
+    because they often trace processes of the same name. long: the test takes more than about five
+    seconds, and a shorter test finds the common faults of the same code. Only `make test-long` runs
+    it, not `make test`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)

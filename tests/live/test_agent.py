@@ -383,8 +383,8 @@ def a_long_name():
 
 @test(beside=True)
 def agent_and_answers_that_nobody_takes():
-    """Clients ask for large answers and do not take them. At most 128 MiB wait. The room is there
-    again when a client has taken its answer, or has left."""
+    """Clients ask for large answers and do not take them. At most 128 MiB of answers may wait. When
+    a client has taken its answer, or has left, there is room for others again."""
     with a_long_name() as (agent, request), contextlib.ExitStack() as stack:
         def begin():
             """Asks, and takes the answer's first bytes. Returns the connection and the status."""
@@ -437,7 +437,7 @@ def agent_and_many_costly_requests():
         for i, scrape in enumerate(scrapes):
             for connection in costly[i * every:(i + 1) * every]:
                 connection.sendall(request)
-            # of the same length, so that it has been read at the same time as the others
+            # as long as a costly request, so that the server has read all of it at the same time
             scrape.sendall(re.sub(rb"^POST \S+", b"GET /metrics", request))
         rounds = []
         for scrape in scrapes:

@@ -268,8 +268,8 @@ def budget_killed():
 
 @test(long=True)
 def budget_killed_often():
-    """As budget_killed, but more often, so that some windows are opening, some open and some
-    closing."""
+    """As budget_killed, but more often, so that memtrace is also killed while it opens a window,
+    and while it closes one."""
     return kill_often(8)
 
 

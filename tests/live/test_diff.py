@@ -120,8 +120,8 @@ def diff_claims_no_growth():
 
 @test(beside=True, long=True)
 def diff_finds_the_leak_between_snapshots():
-    """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth
-    of the time."""
+    """As in `make diffs`, a program leaks beside 50 MB of churn. Here it leaks ten times as fast,
+    and snapshots come five times as often."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
     # the store is filled in the first pair, so its growth counts only from the second pair on
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
@@ -169,7 +169,8 @@ def diff_names_the_growing_redis():
             expect(taken[1] > 5 * max(taken[0], taken[2], 500000),
                    "the odd server has taken", taken)
             files = [f"{directory}/out.{server.pid}.pb.gz" for server in servers]
-            # on a busy machine the runs are long enough for growth rates, which are no bytes
+            # on a busy machine the runs are long enough for diff to compare rates of growth, but
+            # here bytes are needed
             odd = diff("--per-process", "--by", "live", "--json", *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, servers[1].pid), "the odd replica")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One system call fails of those by which memtrace loads its programs and places its probes, as if
-the kernel refused it (tests/progs/faulty.c). This is tried with each call. Then memtrace ends with
-an error message, or its figures are true, or it says what is missing. The target never notices, and
-no probe is left."""
+"""memtrace needs system calls to load its programs and to place its probes. In each run, one of
+these calls fails as if the kernel refused it (tests/progs/faulty.c). Then memtrace ends with an
+error message, or its figures are true, or it says what is missing. The target never notices, and no
+probe is left."""
 import errno
 import json
 import os
@@ -15,7 +15,7 @@ from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
 # Calls that place probes. Each of these calls is made to fail in turn. Of the calls that load
-# programs, only some are, because the same code loads each program.
+# programs, only some are made to fail, because the same code loads each program.
 ALWAYS = ("link_create", "map_freeze")
 
 

@@ -52,9 +52,9 @@ def changed_in(pid, begin, stop, offset, path):
 
 
 def wait_unchanged(pid, timeout=60):
-    """The kernel may remove the probes some time after the process that placed them has died. It
-    waits for all CPUs several times, and takes seconds if other tests keep them busy. Waits for
-    that, and returns how long it took."""
+    """Waits until libc's code is the original again, and returns how long this took. The kernel may
+    remove the probes some time after the process that placed them has died. Meanwhile it waits for
+    all CPUs several times, which takes seconds if other tests keep them busy."""
     begin = time.monotonic()
     while True:
         changed = changed_text(pid)
@@ -68,8 +68,9 @@ def wait_unchanged(pid, timeout=60):
 
 def expect_unchanged(pid, when):
     """Another tracer may change the code of every process (-a). So the failure names other tracers.
-    It also says how long the change lasts. A second tracer's change lasts until the window of that
-    tracer ends. If a process has outlived memtrace, its change lasts until it ends."""
+    It also says how long the change lasts. Another tracer's change lasts until the window of this
+    tracer ends. If one of memtrace's processes was left behind, its change lasts until this process
+    ends."""
     changed = changed_text(pid)
     if not changed:
         return

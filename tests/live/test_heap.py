@@ -67,8 +67,8 @@ class Held:
 
 
 def expect_all(held, found, slack=4096):
-    """Each block of the program was found, with a size to which its allocator may have rounded the
-    size asked for. Returns the other blocks."""
+    """Checks that each block of the program was found, with a size to which its allocator may have
+    rounded the requested size. Returns the other blocks that were found."""
     missing = [addr for addr in held.blocks if addr not in found]
     expect(not missing,
            f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
@@ -324,9 +324,10 @@ def check_origins(origins, made, nbytes):
 
 def check_makers(preload):
     """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does a later
-    memtrace heap that reads the run's file. As the program replaces the blocks that the run
-    sampled, makers of fewer blocks are named, but no wrong ones. Which makers of few bytes are
-    named depends on what the windows sampled, so nearly all bytes must be named, not blocks."""
+    memtrace heap that reads the run's file. Meanwhile the program replaces the blocks that the run
+    sampled. So the later memtrace heap names the makers of fewer blocks, but no wrong makers. It
+    depends on the samples which makers of few bytes are named. So the named makers must have nearly
+    all bytes, but not nearly all blocks."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     process = start([os.path.join(PROGS, "makers"), 20000, 180], env=env)
     made, nbytes = {}, {}

@@ -71,8 +71,8 @@ def large_blocks_under_jemalloc():
 
 @test(long=True)
 def large_blocks_of_which_windows_see_some():
-    """Blocks of one function come all the time, so windows see some of them. The function has at
-    most what there is."""
+    """Blocks of one function come all the time, so windows see some of them. The function is said
+    to hold at most what the target holds."""
     held, truth = trace(20, "--parts", "60", "--every", "200", "--size", "40000000")
     check_sum(held, truth["table"] + truth["parts"])
     expect(held.get("make_part", [0, 0, 0])[2] <= 1.01 * (truth["table"] + truth["parts"]), held)
@@ -81,7 +81,7 @@ def large_blocks_of_which_windows_see_some():
 
 @test(long=True)
 def large_blocks_that_replace_each_other():
-    """Of a block that is freed and made again five times a second, one lives."""
+    """A block is freed and made again five times a second, so one such block lives at any time."""
     held, truth = trace(18, "--scratch")
     check_sum(held, truth["table"] + truth["scratch"])
     return {name: held[name] for name in held if name in MAKERS}

@@ -41,8 +41,8 @@ def trace(target, seconds, *options):
 
 def check(truth, profile):
     """The intervals hold the truth. There are three 95 % intervals: of each of the two functions,
-    and of the total. With them, a test would fail in one of ten runs. So each is widened here by
-    its own width at both ends."""
+    and of the total. In one of ten runs, one of them would miss the truth. So each interval is
+    widened here by its own width at both ends."""
     expect(set(losses(profile)) <= {"freed_unobserved"}, "losses:", losses(profile))
     expect_equal(profile["sampled_by_target"], True, "sampled_by_target")
     expect_equal(truth["unreported"], 0, "samples that the target could not report")

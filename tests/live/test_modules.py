@@ -44,7 +44,7 @@ def modules_redis():
     expect_equal(sum(n for depth, _, n in rows if not depth), whole, out)
     held = {name: n for _, name, n in rows}
     expect_equal(held["keys"] + held["values"], held["data"], out)
-    # after each SET there are a key, a value and an entry of the table more
+    # each SET adds a key, a value and an entry of the table
     expect(held["data"] >= 2 * keys, out)
     expect(held["networking"] > 0 and held["(no rule)"] < 0.2 * whole, out)
     expect_equal(again.status, 0, again)

@@ -648,8 +648,8 @@ def cpu_s(pid):
 
 @test()
 def options_waits_idle():
-    """When the tracing is over, memtrace waits for the command, and uses hardly any CPU time. With
-    a limit of overhead, it had a timer for what was due next."""
+    """When the tracing is over, memtrace waits for the command, and uses hardly any CPU time. In a
+    run with a limit of overhead, the timer for the next step must not wake memtrace any more."""
     with place() as directory:
         process = start([MEMTRACE, "-d", "1", "--max-overhead", "5", "-f", "none",
                          f"--json={directory}/json", "--", "sleep", "4"])

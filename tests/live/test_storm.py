@@ -63,9 +63,9 @@ def one_of_each(pids, what):
 
 def held_by(pid):
     """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF
-    maps (each map once). The keeper and the helpers that take probes out share memtrace's table of
-    descriptors, and some of them its memory. Sometimes ten such helpers live at once. So shared
-    resources are counted once, not once for each helper."""
+    maps (each map once). The keeper and the helpers that remove probes share memtrace's table of
+    descriptors. Some of them also share its memory. Sometimes ten such helpers live at once. So
+    shared resources are counted once, not once for each helper."""
     held, maps = {"descriptors": 0, "links": 0, "resident": 0}, {}
     family = family_of(pid)
     for one in one_of_each(family, KCMP_FILES):
@@ -134,10 +134,10 @@ def least_of(looks, key):
 
 
 def check_flat(looks):
-    """Compares the least of the last and of the first third of the figures. What leaks is in every
-    figure, also in the least. Many figures are larger: while memtrace makes profiles of
-    ended programs, it holds a copy of the kernel's tables, some 100 MB. On a busy machine this
-    takes up to 6 s; a third of a short run is 8 s.
+    """Compares the smallest figure of the last third with the smallest figure of the first third. A
+    leak is in every figure, so it is in the smallest, too. Many figures are larger without a leak:
+    while memtrace makes profiles of ended programs, it holds a copy of the kernel's tables, some
+    100 MB. On a busy machine this takes up to 6 s; a third of a short run is 8 s.
 
     memtrace closes files without a process once a second. Until then each new file holds two links
     and three more descriptors. So the links and descriptors of one second's new files are allowed.

@@ -318,8 +318,8 @@ class BlockedScreen(Screen):
 
 @test(beside=True)
 def top_with_blocked_signals():
-    """The parent has blocked signals, and top inherits this. top does not end by them, and takes
-    the terminal's new size."""
+    """The parent has blocked SIGCHLD and SIGWINCH, and top inherits this. Nevertheless top goes on
+    after a SIGCHLD, and adapts to the terminal's new size."""
     with Target("truth_basic") as target, BlockedScreen("-p", target.pid) as screen:
         screen.until_words(rf"pid {target.pid}")
         screen.process.send_signal(signal.SIGCHLD)

@@ -186,7 +186,7 @@ NOINLINE static void replace_cached(void)
 	cache[i] = fill(malloc(200), 200);
 }
 
-/* Called by the clock. Each of the 4,000 blocks stays for 8 seconds in the mean at 500 calls a
+/* Called by the clock. Each of the 4,000 blocks stays for 8 seconds on average at 500 calls a
  * second, and for 20 seconds at 200 calls a second. */
 NOINLINE static void replace_slowly(void)
 {
@@ -283,7 +283,7 @@ static struct session {
 	char rest[480];
 } * sessions[SESSIONS];
 
-/* Called by the clock: a session lives for 10 seconds in the mean. */
+/* Called by the clock: a session lives for 10 seconds on average. */
 NOINLINE static void replace_session(void)
 {
 	size_t i = truth_random(&state) % SESSIONS;

@@ -5,8 +5,8 @@ accounts to a record. It starts nothing and reads no clock.
 Words. A *row* is all stacks of the profile that belong to one function (or group of functions)
 whose truth is known. A *look* is a moment at which memtrace prints which stacks grow: each status
 line of --leaks, and the end. A stack grows *surely* if the lower limit of its growth is above zero.
-A row *counts* if its true or printed live bytes are 2 % of all, or if it leaks. The intervals of
-other rows are not judged."""
+A row *counts* if its true or printed live bytes are at least 2 % of all, or if it leaks. The
+intervals of other rows are not judged."""
 import re
 
 COUNTS = 0.02  # share of all live bytes, true or printed, from which a row counts

@@ -78,9 +78,9 @@ def heap_mappings(pid):
 
 
 def largest_heap(pids, end):
-    """heap_mappings() of each process at time.monotonic() = end, or half a second before, when it
-    was larger. memtrace reads the mappings some time before the end, and node unmaps memory all the
-    time."""
+    """heap_mappings() of each process, taken at time.monotonic() = end and half a second before:
+    the larger of the two. memtrace reads the mappings some time before the end, and node unmaps
+    memory all the time."""
     time.sleep(max(end - 0.5 - time.monotonic(), 0))
     before = [heap_mappings(pid) for pid in pids]
     time.sleep(max(end - time.monotonic(), 0))

@@ -203,7 +203,7 @@ static bool round_is_complete(bool asked, int n_left_out)
 	return message.complete;
 }
 
-/* Also files that wait for room in the socket count. */
+/* Files that wait for room in the socket count, too. */
 static void what_waits_for_room_is_bounded(void **state)
 {
 	const int room = 4096;

@@ -224,8 +224,9 @@ static void what_is_being_written_stays(void **state)
 	close(memory);
 }
 
-/* Two mt-spools write files of one name. The first one's file is deleted before it is locked. The
- * first one must not give the second one's half-written file its final name. */
+/* Two mt-spools write files of one name. The file of the first mt-spool is deleted before it is
+ * locked. The first mt-spool must not give the final name to the half-written file of the
+ * second. */
 static void a_file_of_another_is_left_alone(void **state)
 {
 	int memory = memfd_create("test", MFD_CLOEXEC);

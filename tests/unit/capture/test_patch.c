@@ -25,7 +25,7 @@
 #define RET   0xc3
 
 static int unread;	     /* the error of each read; 0: reads succeed */
-static unsigned unread_left; /* so many reads of functions fail; 0: see `unread` */
+static unsigned unread_left; /* this many reads of functions fail; 0: see `unread` */
 
 int __real_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);

@@ -53,8 +53,8 @@ static struct memtrace_bpf__bss bss;
 static struct memtrace_bpf skel = {.bss = &bss};
 static struct capture capture = {.skel = &skel};
 
-/* Does a block with this birth leave the table, if addresses are forgotten that the table had at
- * 100? The filter must follow the table. */
+/* The table was read at time 100, and an address in it is no longer watched. Does a block at this
+ * address, with this birth, leave the table? The filter must count the same blocks as the table. */
 static bool leaves(uint64_t birth_ns, enum abi_birth birth)
 {
 	struct abi_live_key key = {.addr = ADDR, .process = PROCESS};
@@ -68,8 +68,8 @@ static bool leaves(uint64_t birth_ns, enum abi_birth birth)
 	return !there;
 }
 
-/* A window goes on while its tables are read, so a new block may stand at an address that nobody
- * needs any more. */
+/* A window goes on while its tables are read, so a new block may be at an address that is no longer
+ * watched. */
 static void a_new_block_at_the_address_stays(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tests what becomes of a run's profile that lacks what the user wants to see. Needs no root. */
+/* Tests what is done with a run's profile if figures are missing in it that the user wants to see.
+ * Needs no root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

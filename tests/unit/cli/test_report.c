@@ -231,7 +231,7 @@ static void write_regions(const char *name)
 	profile__free(p);
 }
 
-/* A profile is not whole if only one stack has lost one part: that of a thread. */
+/* A profile is not whole even if a filter has taken away only one thread's part of one stack. */
 static void a_part_of_a_stack_is_no_whole(void **state)
 {
 	(void)state;

@@ -850,8 +850,8 @@ static void huge_numbers_saturate(void **state)
 	profile__free(profile);
 }
 
-/* A run that sampled nothing has allocated figures: they are 0. Figures that a filter by thread has
- * taken away are not known. */
+/* If a run sampled nothing, its allocated figures are known: they are 0. Figures that a filter by
+ * thread has taken away are not known. */
 static void nothing_is_not_unknown(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;

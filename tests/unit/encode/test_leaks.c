@@ -52,7 +52,7 @@ static struct profile *run_of_a_minute(void)
 	return profile;
 }
 
-/* What a filter has left out may be what grows. */
+/* The stacks that grow may be those that a filter has left out. */
 static void a_selection_does_not_speak_for_the_process(void **state)
 {
 	static const char expected[] =
@@ -278,7 +278,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 		"Its anonymous memory grows by 46.0 KiB/s");
 	assert_has(text, "\n1. ");
 	free(text);
-	/* if it gains much more than all stacks possibly do, they are not suspects */
+	/* if the process gains much more than all stacks possibly do, the stacks are not
+	 * suspects */
 	profile->growth.bytes_per_s = optional__of(50 << 20);
 	text = leaks(profile);
 	assert_has(text, "no stack surely grows, but the process does; most of its growth is in "
@@ -300,7 +301,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 		   "\nIts resident set has grown by 600.0 MiB in the run. What it has of shared "
 		   "memory and mapped files has grown by 550.0 MiB (--rss tells which).\n");
 	free(text);
-	profile->rss_end_bytes = 0; /* it has ended */
+	profile->rss_end_bytes = 0; /* the process has ended */
 	text = leaks(profile);
 	assert_null(strstr(text, "resident set"));
 	free(text);
@@ -573,9 +574,10 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* One row has two stacks of the same functions. The one that holds most has long stopped to grow,
- * and all growth is of the other. Only if the other has stopped, too, may the growth have ended:
- * then the distances of 1 KiB/s from 0 are two of equal chance, and sqrt(2) together. */
+/* One row has two stacks of the same functions. The stack that holds most stopped growing long ago,
+ * so all growth is the other stack's. Only if the other stack has stopped, too, may the row's
+ * growth have ended. Each stack's growth is then 0 with an error of 1 KiB/s. These errors are
+ * independent, so the row's error is sqrt(2) KiB/s. */
 static void growth_ends_in_all_stacks_of_a_row(void **state)
 {
 	static const char over[] =

@@ -357,8 +357,8 @@ static void test_bursts_tell_nothing(void **state)
 	net_clock__free(&c);
 }
 
-/* A process that has most of its CPU time in windows, and waits for locks there, is beyond both
- * limits. Then F is not what they say. */
+/* If a process has most of its CPU time in windows, and waits for locks there, both limits are
+ * wrong. Then F does not follow from them. */
 static void test_waits_that_mislead_are_not_believed(void **state)
 {
 	struct net_clock c = waiting_run(1.1, 3, 1, 20);

@@ -512,7 +512,8 @@ static void test_ends_once(void **state)
 	/* block 1 in four windows of 40 ms, block 0 in the first of them */
 	assert_true(fabs(kept_s - 5 * 0.04) < 1e-6);
 	/* All four frees count as frees at the block's address. At an interval of 1 every block is
-	 * a sample, so a window's births have no sampling error, and their full weight. */
+	 * a sample, so a window's births have no sampling error, and count with their full
+	 * weight. */
 	assert_true(fabs(stack_of(&f, 1)->witness->freed - 4 * SIZE) < 1e-6);
 	end(&f);
 }

@@ -149,7 +149,7 @@ static void test_effective_user(void **state)
 		/* All four numbers of status differ: real, effective, saved, of the file system. */
 		if (setresuid(1001, 4000000002, 1003))
 			_exit(1);
-		/* A change of rights clears the signal for the parent's death. */
+		/* A change of the user clears this setting, so it comes afterwards. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "x", 1) != 1)
 			_exit(1);

@@ -449,9 +449,9 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		assert_true(r.growth.low <= 0 && r.replaces);
 		/* the stack's live bytes are not certain, either */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
-		/* The memory may grow now. If contents differ, unchanged contents show that the
-		 * stack grows. If all contents are equal, they show nothing, and an absence of
-		 * frees proves nothing. */
+		/* Now the memory may grow. If blocks have different contents, unchanged contents
+		 * show that the stack grows. If all blocks have equal contents, contents show
+		 * nothing, and an absence of frees proves nothing. */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

@@ -169,7 +169,8 @@ static void counters_that_contradict_nothing(void **state)
 	profile__free(p);
 }
 
-/* Makes live bytes like those of windows: with a standard error, and without certain bytes. */
+/* Makes live bytes like those of windows: with a standard error, and without bytes that are known
+ * for certain. */
 static void make_unsure(struct profile *p, double error_bytes)
 {
 	p->sites[0].live.variance = error_bytes * error_bytes;

@@ -729,7 +729,8 @@ static void totals_do_not_hold_across_an_exec(void **state)
 	assert_exec_is_noticed(99900);
 }
 
-/* A selection by thread or age has no totals: allocated is what is live, and nothing was freed. */
+/* A profile that was filtered by thread or age has no totals: its allocated figures equal the live
+ * ones, and its freed figures are 0. */
 static void what_has_no_totals_is_not_bounded_by_them(void **state)
 {
 	struct profile *p[2] = {new_profile(R), new_profile(R)};

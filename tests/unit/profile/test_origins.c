@@ -146,8 +146,8 @@ static void test_shapes_of_two_functions(void **state)
 	mostly = add_shape(SHAPE_PARTICULAR, 500);
 	add_known("this_new", both, 40);
 	add_known("that_new", both, 40);
-	/* Without much_new()'s known blocks, its shape would seem to be rare_new()'s. This does not
-	 * count as a shape that misleads. */
+	/* If much_new()'s known blocks were left out, their shape would seem to be rare_new()'s.
+	 * For this, the shape does not count as misleading. */
 	add_known("much_new", mostly, 990);
 	add_known("rare_new", mostly, 10);
 	/* many good shapes, so that this class of shapes is not given up */

@@ -29,7 +29,7 @@ struct machine {
 	bool rival; /* is there another process? */
 	bool takes_offers;
 	uint64_t child_ns;   /* how long the child has had the CPU since the other process had it */
-	uint64_t longest_ns; /* the most of child_ns */
+	uint64_t longest_ns; /* the largest child_ns so far */
 	uint64_t slept_ns, sleeps;
 };
 

@@ -192,8 +192,9 @@ static void what_no_window_saw_is_shared_out(void **state)
 	assert_true(fabs(f.trend.rest) < 1);
 }
 
-/* Half of a stack's bytes are in small blocks. How much of its live bytes this is, is not known
- * well enough. But what it probably has is not in the rest. */
+/* Half of the bytes that a stack allocates are in small blocks. The share of small blocks in its
+ * live bytes is not known well enough to correct the live bytes. But the large blocks that it
+ * probably holds do not belong to the rest. */
 static void a_mixed_stack_stays(void **state)
 {
 	(void)state;
@@ -244,7 +245,8 @@ static void what_a_stretch_did_not_sample_counts(void **state)
 	assert_true(f.trend.unseen == 0);
 }
 
-/* Three stacks may have made one block, so each is said to hold a third of a block: nothing. */
+/* Two stacks may have made one block, and neither surely has. The stack with the share of 0.4
+ * blocks is said to hold nothing, so its share belongs to the rest. */
 static void thirds_of_a_block_are_the_rest(void **state)
 {
 	(void)state;
@@ -261,8 +263,8 @@ static void thirds_of_a_block_are_the_rest(void **state)
 	assert_true(fabs(f.trend.rest - 16.0 * MIB) < MIB / 10.0);
 }
 
-/* Windows saw realloc make the block: it is in the figures of vectors alone, and takes nothing off
- * the blocks that no window saw. */
+/* Windows saw realloc make the block, so only the figures of vectors contain it. It is not
+ * subtracted from the blocks that no window saw. */
 static void a_seen_vector_is_not_the_rest(void **state)
 {
 	struct profile *p = profile__new();
@@ -282,8 +284,8 @@ static void a_seen_vector_is_not_the_rest(void **state)
 	profile__free(p);
 }
 
-/* Blocks from before the run do not count, unless they have grown. A block that windows saw does,
- * although an older one was there. */
+/* Blocks from before the run do not count, unless they have grown. A block that windows saw counts,
+ * although an older block was at its address. */
 static void what_was_there_before_does_not_count(void **state)
 {
 	(void)state;

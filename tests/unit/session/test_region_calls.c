@@ -17,7 +17,8 @@ void __wrap_capture__detach_region_syscalls(struct capture *capture)
 	(void)capture;
 }
 
-/* A process that is traced again gets a profile without regions only if somebody says so. */
+/* A process that is traced again must not get a profile without regions silently: an error says
+ * so. */
 static void what_cost_too_much_does_not_come_back(void **state)
 {
 	struct target first = {}, second = {}, again = {};

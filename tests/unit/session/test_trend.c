@@ -119,7 +119,7 @@ static void allocate(struct abi_site of[2], uint64_t i)
 
 /* Adds to the profile how the two sites grew in a run that is traced continuously, at interval 1.
  * Each second has one block in the table of live blocks, which stands for all of that second.
- * series_s: the series has a snapshot each so many seconds; 0: there is no series. life_s: how long
+ * series_s: seconds between two snapshots of the series; 0: there is no series. life_s: how long
  * the new program's blocks live, in seconds. */
 static void grow_across_exec(struct profile *profile, uint64_t series_s, uint64_t life_s)
 {

@@ -22,9 +22,10 @@ static void assert_demangles(const char *mangled, const char *expected)
 	free(name);
 }
 
-/* Are names left mangled now? `slow` is a name that takes too long. The time that is left may be
- * just below the limit, and above it again a moment later. Then one more slow name uses up what 0.4
- * s add. Returns how many names were not demangled until it was so; 0: they are demangled. */
+/* Demangles `name`, and `slow`, which takes too long, in turn until `name` is left mangled, too.
+ * The time that is left may be just below the limit, and above it again a moment later. Then one
+ * more slow name uses up the time that was added. Returns how many names were left mangled; 0:
+ * `name` is still demangled. */
 static uint64_t slow_until_left_mangled(const char *slow, const char *name)
 {
 	for (uint64_t n = 1; n <= 20; n++) {

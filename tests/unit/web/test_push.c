@@ -157,7 +157,8 @@ static void estimates_that_fall_allocate_nothing(void **state)
 	assert_last(0, 1, 2, 0);
 }
 
-/* As in windows, where each profile scales all totals anew. A receiver adds up what it gets. */
+/* Each profile scales all totals anew, as in windows, so totals may fall. A receiver adds up what
+ * it gets. */
 static void the_sum_is_never_above_the_estimate(void **state)
 {
 	static const int totals[] = {100, 80, 120, 90, 121, 60, 121};

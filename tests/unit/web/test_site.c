@@ -647,7 +647,8 @@ static void one_may_be_left_alone(void **state)
 	accepted = NULL;
 	assert_says("/pid/9/activate", NULL, "", 202, "pid 9 is to be traced again");
 	assert_int_equal(site.n_wishes, 3);
-	/* activation fails for one process; the other one begins anew, even at the same time */
+	/* the activation of process 7 fails at first; when it is traced again, its snapshots begin
+	 * anew, even if the start time is the same */
 	store__leave(&site.store, 7, "<i>it is a \"32-bit\" program</i>");
 	come(8, "leaky", START_NS, 2);
 	store__end_round(&site.store, true);
@@ -677,7 +678,7 @@ static void receivers_with_one_url(void **state)
 	push__free(site.push);
 }
 
-/* Nobody knows how much memory it has now, so metrics do not say 0. */
+/* Nobody knows how much memory the group has now, so metrics do not say 0. */
 static void a_group_that_is_not_traced(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -823,8 +824,8 @@ static int come_large(pid_t pid, size_t bytes)
 	return rc;
 }
 
-/* It is killed while it grows, as by the OOM killer. It surely grows no more, and gets no more
- * windows. */
+/* A process is killed while it grows, as by the OOM killer. It surely grows no more, and gets no
+ * more windows. */
 static void a_rise_ends_with_its_process(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -1209,7 +1210,7 @@ static void an_incomplete_round_ends_nobody(void **state)
 	assert_true(store__find(&site.store, 8)->ended);
 }
 
-/* Its profile was lost on the way, or could not be read. */
+/* A process whose profile was lost on the way, or could not be read, does not count as ended. */
 static void who_is_left_out_lives(void **state)
 {
 	const struct feed_message left_out = {.kind = FEED_LEFT_OUT, .pid = 7};
