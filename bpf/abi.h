@@ -73,8 +73,8 @@ enum abi_lost {
 enum abi_role {
 	ROLE_ALLOC = 1,	 /* new block of size [* count] bytes; its address is in rax, or *out */
 	ROLE_REALLOC,	 /* block ptr gets size [* count] bytes; its new address: rax, or *out */
-	ROLE_TAKEN,	 /* not a function, but a place in its code (pymalloc): block ptr has just
-			  * been taken from pool */
+	ROLE_TAKEN,	 /* not a function, but a place in a function's code (pymalloc): block ptr
+			  * has just been taken from pool */
 	ROLE_MARK_ALLOC, /* a marker: the target has sampled a new block */
 	ROLE_FREE,	 /* frees block ptr */
 	ROLE_MARK_FREE,	 /* a marker: a block that the target had sampled is freed */
@@ -114,7 +114,8 @@ struct abi_func {
 	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
 	__u8 object;  /* index of the struct abi_object of the function's allocator */
 	/* OUTER_...: the function may hand its call over to another probed function. A function
-	 * that frees has this value if a function that hands calls over may call it */
+	 * that frees has one of these values, too, if a function that hands calls over may call
+	 * it */
 	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
@@ -376,8 +377,8 @@ struct abi_site {
 	__u64 ended_objects_q16[ABI_AGES];
 	/* What the site held at peak number peak_n of the process: abi_site__at_peak(). */
 	__u64 peak_n, peak_objects_q16, peak_bytes;
-	/* What the site held at the last exec, which took it away unfreed. It is noted at the
-	 * site's first change after the exec: abi_site__gone(). */
+	/* What the site held at the last exec. The exec removed these blocks without frees. The
+	 * values are noted at the site's first change after the exec: abi_site__gone(). */
 	__u64 gone_objects_q16, gone_bytes;
 };
 
@@ -463,7 +464,7 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 }
 
 enum abi_birth {
-	BIRTH_NEW,     /* all bytes of the block are new. Also after a realloc, if
+	BIRTH_NEW,     /* all bytes of the block are new. Also the value after a realloc, if
 			* abi_process.window_ns is 0 */
 	BIRTH_GROWN,   /* made by realloc: `grown` of its bytes are new */
 	BIRTH_UNKNOWN, /* made by realloc: the old size is not known */
@@ -551,8 +552,8 @@ struct abi_inflight {
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
 	__u64 ret;	/* return address, if the function may throw; else 0 */
-	__u64 interval; /* the interval that the sample was drawn with; the process's may change
-			 * while the call runs */
+	__u64 interval; /* the interval that the sample was drawn with; the process's interval may
+			 * change while the call runs */
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
@@ -572,7 +573,8 @@ struct abi_region_call {
 	__u32 kind; /* enum abi_region_kind */
 	__u32 process, tid;
 	__u32 pad;
-	/* what is mapped after the call (brk: addr is the new break); munmap: what was mapped */
+	/* what is mapped after the call (brk: addr is the new break); munmap: what the call
+	 * unmapped */
 	__u64 addr, len;
 	/* mremap: what was mapped before; brk: old_addr is the old break */
 	__u64 old_addr, old_len;
@@ -599,7 +601,8 @@ struct abi_process {
 	__u32 watch; /* the process is traced in windows, so ends of sampled blocks are reported
 		      * (struct abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
 	/* How many parts of the window are over. User space counts in each part whether an address
-	 * was freed. window_ns + part names the part: windows are at least a millisecond apart. */
+	 * was freed. window_ns + part identifies the part, because windows are at least a
+	 * millisecond apart. */
 	__u32 part;
 };
 
@@ -629,15 +632,15 @@ struct abi_process_cpu {
 	__u64 armed, returned; /* recorded calls whose return was awaited; how many returned */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
-	/* the part of `inner` that was made inside calls of pools. These calls added blocks, and
-	 * the frees of these blocks are counted. With WRAPS_BY_STACK, a call is recognized only if
-	 * it would have been a sample */
+	/* the part of `inner` that was made inside calls of pools. These inner calls added blocks,
+	 * and the frees of these blocks are counted. With WRAPS_BY_STACK, such an inner call is
+	 * recognized only if it would have been a sample */
 	__u64 inner_of_pools;
 	/* calls of allocating functions that add no block (realloc of a block), and markers of
 	 * samples */
 	__u64 no_births;
-	/* calls of freeing functions that do not end one block: free(NULL), a free inside another
-	 * free, the end of a pool. Markers of ends of samples count, too */
+	/* calls of freeing functions that do not end exactly one block: free(NULL), a free inside
+	 * another free, the end of a pool. Markers of ends of samples count, too */
 	__u64 no_deaths;
 	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;

@@ -133,7 +133,7 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 
 /* Deletes the entry of a call at sp that did not return, because a longjmp or an exception has left
  * the call. There is hardly ever such an entry. So the function looks the entry up first. A look-up
- * takes no lock, and only half as long as a deletion that finds nothing. */
+ * takes no lock, and needs only half the time of a deletion that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -248,8 +248,8 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 	block->grown = grown;
 }
 
-/* taken: 1 if a call is a sample. Then `stack` is the key of the call's stack. interval: the one
- * that the call was drawn with. */
+/* taken: 1 if a call is a sample. Then `stack` is the key of the call's stack. interval: the
+ * interval that the call was drawn with. */
 struct sample {
 	struct abi_stack_key stack;
 	__u64 taken;

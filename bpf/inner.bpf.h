@@ -15,8 +15,8 @@
  * - right after the instruction of one of the allocator's direct calls, or
  * - in the body of a function that hands its calls over (abi_func.outer), or
  * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
- * An inner call that was reached by a jump has the same frame and return address as the outer call,
- * and the same size or less than a page more.
+ * An inner call that was reached by a jump has the same frame and return address as the outer call.
+ * Its size is the same, or larger by less than a page.
  *
  * Reading the return address costs as much as all the rest of the program (80 ns, the cost of an
  * access to user memory). So the address is read in two cases only: for samples, and if the
@@ -98,14 +98,14 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  *
  * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
  * function. The pool's blocks stand for that memory. So no call inside a call of the pool's
- * function is counted, in whatever file and at whatever depth it is made. So the return of the
- * pool's function is always awaited (WRAPS_AWAITED). If stacks do not follow unwind tables, this
- * holds for every pool. An exception or longjmp may leave the function without a return, but the
- * stack pointer of a later call shows this. If the later call is made above the function's frame,
- * the frame has been left. If it is made below a frame that was left, the frame's return address
- * has usually been overwritten. If a window ends during a call of the pool's function, the call's
- * return is not seen either. The function may then be called again from the same place, at the same
- * stack pointer: this is a new call.
+ * function is counted, in whatever file and at whatever depth it is made. To know when the call of
+ * the pool's function ends, its return is always awaited (WRAPS_AWAITED). If stacks do not follow
+ * unwind tables, returns are awaited for every pool. An exception or longjmp may leave the function
+ * without a return, but the stack pointer of a later call shows this. If the later call is made
+ * above the function's frame, the frame has been left. If it is made below a frame that was left,
+ * the frame's return address has usually been overwritten. If a window ends during a call of the
+ * pool's function, the call's return is not seen either. The function may then be called again from
+ * the same place, at the same stack pointer: this is a new call.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
  * double the cost. So its returns are not awaited, and calls inside a call of such a pool are

@@ -12,7 +12,7 @@
  * If memtrace's own interval I is larger than R, memtrace keeps only a part of the samples: each
  * one with the probability p(S, I) / p(S, R). Then an allocation is recorded with the probability
  * p(S, I), as if memtrace itself had sampled at the interval I. So -i and the limit of overhead
- * mean the same for such a target as for others. Only the mean distance of its samples cannot be
+ * mean the same for such a target as for others. But the mean distance of its samples cannot be
  * below R. */
 #ifndef MEMTRACE_BPF_MARKER_BPF_H
 #define MEMTRACE_BPF_MARKER_BPF_H

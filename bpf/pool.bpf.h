@@ -6,11 +6,11 @@
  * frees call nothing of this file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
- * A program takes the pool's lock before it changes the list. It does not wait for the lock,
- * because the lock's holder may be a program that was interrupted on this very CPU. A program that
- * does not get the lock leaves the list unchanged, which is safe. A block that is not in the list
- * does not end with its pool; it is counted as a loss. A block that is in the list but no longer in
- * the live table is passed over.
+ * A BPF program takes the pool's lock before it changes the list. It does not wait for the lock,
+ * because the lock's holder may be a BPF program that was interrupted on this very CPU. A BPF
+ * program that does not get the lock leaves the list unchanged, which is safe. A block that is not
+ * in the list does not end with its pool; it is counted as a loss. A block that is in the list but
+ * no longer in the live table is passed over.
  *
  * Every pool has a number of its own. With each block in a list, its pool's address and number are
  * stored. If the pool that is now at this address has another number, the block belongs to an
@@ -83,8 +83,8 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 		pool_unlock(pool);
 		return 0;
 	}
-	/* The pool stays locked, because it is no longer in the map. So a program that has found
-	 * the pool before cannot put a block into it. */
+	/* The pool stays locked after its deletion. So a BPF program that has found the pool before
+	 * cannot put a block into it. */
 	other.addr = pool_addr;
 	bpf_map_delete_elem(&pools, &other);
 	return 0;

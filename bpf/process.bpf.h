@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Which process a call belongs to. The kernel keeps memtrace's note on a process (struct
- * abi_process) with the task of the process's main thread. So two processes are never mixed up:
- * neither if a pid is used again, nor by execs, forks and exits. */
+ * abi_process) with the task of the process's main thread. So two processes are never mixed up,
+ * even if a pid is used again, and whatever execs, forks and exits there are. */
 #ifndef MEMTRACE_BPF_PROCESS_BPF_H
 #define MEMTRACE_BPF_PROCESS_BPF_H
 

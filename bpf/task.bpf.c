@@ -355,8 +355,8 @@ struct mm_struct___old {
 #define RSS_ANON   1 /* MM_ANONPAGES of include/linux/mm_types_task.h */
 #define PAGE_BYTES 4096
 
-/* Returns the task's anonymous memory in bytes, as exactly as in the kernel's own message about the
- * kill. */
+/* Returns the task's anonymous memory in bytes. The figure is as exact as in the kernel's own
+ * message about the kill. */
 static __always_inline __u64 anon_bytes(struct task_struct *task)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);

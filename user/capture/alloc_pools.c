@@ -175,8 +175,8 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 		file->copied = f->name;
 		return 0;
 	}
-	/* a freeing function shows best if functions were copied, because it checks nothing before
-	 * it passes the call on */
+	/* a freeing function shows best whether functions were copied, because it checks nothing
+	 * before it passes the call on */
 	while (fn->func.role != ROLE_FREE)
 		fn++;
 	rc = elf_image__find_function(r->image, fn->name, &symbol);
@@ -189,9 +189,9 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 	return add_copies(r, f);
 }
 
-/* Does the code of one of the functions that pass calls on contain the address vaddr? Guided by a
- * profile, compilers copy the function at vaddr into the functions that pass calls on, or make
- * these call it directly. */
+/* Does the code of one of the functions that pass calls on mention the address vaddr? With
+ * profile-guided optimization, compilers copy the function at vaddr into the functions that pass
+ * calls on, or make these call it directly. */
 static bool is_promoted(const struct alloc_reader *r, const struct alloc_function *passing,
 			uint64_t vaddr)
 {

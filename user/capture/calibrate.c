@@ -75,8 +75,8 @@ static double median(const double *rounds)
 }
 
 /* Returns the CPU time per call in one round. (The limit of overhead is a share of the target's CPU
- * time, too.) Time in which another process has the CPU does not count. But later calls are slower,
- * because that process has evicted code and data from the caches. This time counts. */
+ * time, too.) Time in which another process has the CPU does not count. But that process evicts
+ * code and data from the caches, and so makes later calls slower. This extra time counts. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -267,7 +267,7 @@ static bool is_in(const char *path, const char *word)
 }
 
 /* Says what on this machine forbids BPF or probes, or a part of them, to a privileged process; "":
- * nothing is known to. */
+ * no such thing is known. */
 static const char *who_forbids(void)
 {
 	uint64_t seccomp = 0;

@@ -18,11 +18,12 @@
  * still, the keeper counts no missing beats.
  *
  * When memtrace dies, the keeper's share in the table keeps the descriptors open. So the keeper
- * ends, too, and its exit closes them. It does not start a helper to take out the probes. Something
- * may kill all of memtrace's processes one after the other, as the end of a container does. If a
- * SIGKILL were pending for the helper while it takes out a probe, the breakpoint would stay in the
- * target (shield.c). But no SIGKILL reaches a process that is already exiting. Therefore, when
- * memtrace dies, the keeper gets a signal that it survives, and exits by itself.
+ * ends, too, and its exit closes them. It does not start a helper to take out the probes. The
+ * reason: something may kill all of memtrace's processes one after the other, as the end of a
+ * container does. If a SIGKILL were pending for the helper while it takes out a probe, the
+ * breakpoint would stay in the target (shield.c). But no SIGKILL reaches a process that is already
+ * exiting. Therefore, when memtrace dies, the keeper gets a signal that it survives, and exits by
+ * itself.
  *
  * An exit closes descriptors in the order of their numbers, memtrace's standard input and output
  * first. If one of them is a file on FUSE or on a network file system, its close may take for ever,
@@ -53,7 +54,7 @@
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
-#define STD_MS	   50 /* a close of a standard file hangs if it takes longer */
+#define STD_MS	   50 /* a close of a standard file counts as hanging if it takes longer */
 #define SLOTS	   65536
 #define STACK_SIZE (64 * 1024)
 
@@ -256,9 +257,9 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* The keeper keeps all signals blocked. clone() gets no number of a signal here. So
-	 * memtrace gets no signal when the keeper ends, and a wait() for another child does not
-	 * return the keeper. */
+	/* The keeper keeps all signals blocked. clone() is given no exit signal. So memtrace gets
+	 * no signal when the keeper ends, and a wait() for another child does not return the
+	 * keeper. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);

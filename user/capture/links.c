@@ -11,8 +11,8 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* also reserves room in c->closing, for the link's place when the link is closed, because
-	 * closing must not fail */
+	/* also reserves room for the link's place in c->closing, because closing the link later
+	 * must not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
 			   : keeper__hold(c->keeper, fd, rank);

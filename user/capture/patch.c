@@ -90,7 +90,8 @@ int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		if (is_code_of(&maps->entries[i], file))
 			add_mapping(&b, &maps->entries[i], places, n);
 	rc = b.n ? memory__read_all(pid, reads, b.n) : 0;
-	/* A process that has ended cannot be harmed. -EPERM would be the answer each time. */
+	/* -ESRCH: the process has ended, and cannot be harmed. -EPERM: each further attempt would
+	 * get the same answer. */
 	if (rc && rc != -ESRCH && rc != -EPERM)
 		return -ETIMEDOUT;
 	for (size_t i = 0; i < b.n; i++)

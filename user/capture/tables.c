@@ -145,8 +145,9 @@ uint64_t capture__missed_runs(struct capture *c)
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 
-		/* A page fault within the walk of a stack, at a page that is not there, runs these
-		 * programs once more, and they would ignore it: nothing is missed. */
+		/* Recursion misses of these two programs are not counted. Such a miss is a page
+		 * fault in the walk of a stack, at a page that is not there. The programs would
+		 * ignore this fault, so nothing is lost. */
 		if (prog == c->skel->progs.fault_user || prog == c->skel->progs.fault_kernel)
 			continue;
 		if (bpf_program__fd(prog) >= 0 &&

@@ -27,7 +27,7 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_GO == (int)ABI_UNWIND_GO,
 	       "kinds of rule");
 
-/* The caller tries at once again if memory is short for a table, but only so many times for each
+/* If memory is short for a table, the caller tries again at once, but only this many times for each
  * file. A file may need more memory than there will ever be. */
 #define MAX_SHORT 8
 

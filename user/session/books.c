@@ -213,7 +213,7 @@ int books__harvest(struct session *s, struct target *const *targets, size_t n)
 		rc = harvest(targets[i], &sites);
 		if (!rc)
 			books__look(targets[i], clock__now_ns(CLOCK_MONOTONIC));
-		guard__wait(s); /* there may be hundreds */
+		guard__wait(s); /* there may be hundreds of targets */
 	}
 	return rc;
 }

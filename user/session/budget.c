@@ -18,7 +18,7 @@
 #include "session/books.h"
 
 #define SAMPLES_WANTED 1000 /* per window */
-/* in a window: sampling so many calls costs less than opening the window */
+/* sampling this many calls in a window costs less than opening the window */
 #define CALLS_PAID 2000
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
@@ -42,11 +42,12 @@
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
 /* The interval becomes at most 16 times finer, and no finer than FINEST: 32 KiB instead of 512 KiB.
- * With the finer interval, a process may hold at most ENOUGH samples. With so many samples, the
- * error of its live bytes is about one in a hundred. All processes together may have no more than
- * TABLE_SHARE of the room for live samples. Samples from a time when the interval was finer stay,
- * so a process may hold three times as many samples as ENOUGH. (Each time its memory doubles, the
- * interval doubles, too. Then ENOUGH / 2 further samples are added.) */
+ * The interval becomes finer only if the process's live bytes would give at most ENOUGH samples at
+ * the finer interval. With so many samples, the error of its live bytes is about one in a hundred.
+ * All processes together may have no more than TABLE_SHARE of the room for live samples. Samples
+ * from a time when the interval was finer stay, so a process may in fact hold three times as many
+ * samples as ENOUGH. (Each time its memory doubles, the interval doubles, too. Then ENOUGH / 2
+ * further samples are added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
@@ -566,8 +567,8 @@ static const struct pace_ops ops = {
 /* Returns what seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns.
  * If the heap is not traced, this is the limit. Else it is half of the limit for the present way of
  * tracing, because the heap needs the other half. (Where the heap is traced in windows, the limit
- * for windows counts. Half of the limit for continuous tracing would be too much. With a Python
- * process that grew, the windows then had only a third of their limit, and only one window came in
+ * for windows counts. Half of the limit for continuous tracing would be too much: with it, the
+ * windows of a growing Python process had only a third of their limit, and only one window came in
  * half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)

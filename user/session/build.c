@@ -110,7 +110,8 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
 /* Fills in a site's life, except for its blocks that live at the end: add_live() adds these. The
- * least that the site held is of the present program: what an exec took away does not count. */
+ * least that the site held counts only blocks of the present program: what an exec took away is
+ * subtracted. */
 static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
 				const struct abi_site *site, const struct abi_peak *peak)
 {

@@ -37,7 +37,7 @@ void targets__note_end(struct session *s, struct target *t)
 			s->command_status = 0;
 		else
 			s->command_cpu_ns = own__usage_ns(&usage);
-		/* command_cpu_ns includes those children of the command for which the command has
+		/* command_cpu_ns includes the CPU time of those children for which the command has
 		 * waited */
 		if (!s->selection && s->command_cpu_ns > t->cpu_now_ns)
 			t->children_cpu_ns = s->command_cpu_ns - t->cpu_now_ns;

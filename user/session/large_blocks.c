@@ -9,7 +9,8 @@
 #include "session/internal.h"
 
 /* Can memtrace read all blocks of the target's allocators? Not if it probes a pool: the blocks that
- * a pool takes from malloc are then in no stack, and would seem unseen. */
+ * a pool takes from malloc then belong to no stack, and would count as blocks that no window
+ * saw. */
 static bool is_readable(const struct target *t)
 {
 	for (size_t i = 0; t->allocators && i < t->allocators->n; i++)
@@ -53,8 +54,8 @@ static void drop_scan(struct target *t)
 	t->large.scan = NULL;
 }
 
-/* An exec has ended all blocks, and those of the new program are all of this run. So its first list
- * is empty, and need not be read. */
+/* An exec has ended all older blocks, and all blocks of the new program are born during this run.
+ * So the new program's first list is empty, and need not be read. */
 static void begin_program(struct target *t)
 {
 	drop_scan(t);
@@ -86,7 +87,7 @@ void large_blocks__tend(struct session *s)
 			begin_program(t);
 		else if (t->large.scan && large__ready(t->large.scan))
 			t->large.known = take(t, &t->large.before);
-		/* a fork takes milliseconds, by which an open window would be too long */
+		/* a fork takes milliseconds, and would keep an open window open for too long */
 		if (!needs_list(t) || scheduler__has_window(&s->scheduler))
 			continue;
 		t->large.since_ns = clock__now_ns(CLOCK_MONOTONIC);

@@ -19,10 +19,12 @@ struct sums {
 		double bytes, blocks; /* of all blocks */
 		double large_bytes, large_blocks;
 	} live, born; /* of blocks that may live; of all blocks that were born */
-	/* of large blocks that live, each counted once: what the program asked for */
+	/* bytes and number of the large blocks that live. Each block counts once, with the bytes
+	 * that the program asked for */
 	double seen, n_seen;
-	/* Blocks that were born before the first list was made, in a continuous stretch, and that
-	 * were not sampled. Bytes and their variance, estimated from the sampled blocks. */
+	/* Bytes of blocks that were not sampled, and that were born in a stretch of continuous
+	 * tracing before the first list was made. These bytes and their variance are estimated from
+	 * the sampled blocks. */
 	double alike, alike_variance;
 };
 
@@ -93,15 +95,16 @@ static void add_seen(const struct build *b, const struct survivors_block *known,
 	to->n_seen++;
 	if (known->live.birth_ns >= b->target->large.since_ns)
 		return;
-	/* blocks that the sampling of a stretch has missed are in both lists, like older ones */
+	/* the sampling of the stretch has missed blocks like this one. They are in both lists, as
+	 * older blocks are, so the bytes that no window saw do not include them */
 	weight = ldexp(trend__weight(&known->live), known->halved);
 	to->alike += fmax(weight - size, 0);
 	to->alike_variance += weight * fmax(weight - size, 0);
 }
 
 /* For each block of the second list: if a window saw a stack allocate the block, adds it to this
- * stack's site, otherwise to ret->unseen. If a window saw a block at this address end, the listed
- * block is a newer one. */
+ * stack's site, otherwise to ret->unseen. If a window saw the end of a block at this address, the
+ * listed block is a newer one. */
 static void divide(const struct build *b, const struct process_sites *sites, struct sums *sums,
 		   struct large_trend *ret)
 {
@@ -137,8 +140,8 @@ static void divide(const struct build *b, const struct process_sites *sites, str
 	ret->all += ret->unseen;
 }
 
-/* Adds to each stack what its sampled blocks of stretches stand for. All stacks together have no
- * more of it than the old blocks of both lists. */
+/* Scales the stacks' `alike` so that the sum over all stacks is at most ret->old, the bytes of old
+ * blocks that are in both lists. Adds to ret->all how large this sum may be. */
 static void add_alike(struct sums *sums, size_t n, struct large_trend *ret)
 {
 	double alike = 0, variance = 0, k;
@@ -156,7 +159,7 @@ static void add_alike(struct sums *sums, size_t n, struct large_trend *ret)
 }
 
 /* Returns the sums that tell which part of a stack's estimated live bytes is in large blocks. If
- * none of its blocks may live, the estimate follows from those that were born. */
+ * none of its blocks may live, the estimate follows from all blocks that were born. */
 static const struct part *parts_of(const struct sums *sums)
 {
 	return sums->live.bytes > 0 ? &sums->live : &sums->born;
@@ -169,9 +172,9 @@ static double large_part(const struct sums *sums)
 	return part->bytes > 0 ? part->large_bytes / part->bytes : 0;
 }
 
-/* Replaces the large part of a stack's live bytes by what is known of large blocks. What the stack
- * freed stays, and growth follows live bytes. error: standard error of the new part, bytes.
- * seconds: length of the run. */
+/* Replaces the large part of a stack's live bytes by what is known of large blocks. The bytes that
+ * the stack freed stay the same, and its growth changes with its live bytes. error: standard error
+ * of the new part, bytes. seconds: length of the run. */
 static void correct(struct windowed_result *r, const struct sums *sums,
 		    const struct large_stack *large, double error, double seconds)
 {
@@ -249,7 +252,8 @@ int large_trend__correct(const struct build *b, const struct process_sites *site
 			continue;
 		error = hypot(error, sqrt(sums[i].alike_variance));
 		correct(&results[i], &sums[i], &stacks[i], error, seconds_of(b));
-		if (results[i].live_objects < 0.5) { /* then the stack holds nothing in print */
+		if (results[i].live_objects < 0.5) { /* then the output shows that the stack holds
+						      * nothing */
 			ret->rest += stacks[i].live;
 			ret->error = hypot(ret->error, error);
 		}

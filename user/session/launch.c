@@ -140,8 +140,8 @@ int launch__start(struct launch *launch, const char *name, struct error *err)
 	return 0;
 }
 
-/* Is ip outside the dynamic linker's file? Also false if the mapping of one of the two is not
- * known. */
+/* Is ip outside the dynamic linker's file? Also false if the mapping of ip or of the dynamic linker
+ * is not known. */
 static bool outside_interp(const struct launch *launch, uint64_t ip)
 {
 	const struct map_entry *interp, *at;

@@ -12,9 +12,9 @@
 /* A process that rests gets a new profile when its run is longer by 1/STALE than at its last
  * profile. */
 #define STALE 4
-/* The longest time in which no process gets a new profile. Each profile also has the losses of the
- * whole run, which must not become older than this. (Before a profile is made, all tables are read,
- * which takes some 40 ms.) */
+/* If no process has got a new profile for this long, one process gets one. The reason: each profile
+ * also has the losses of the whole run, which must not become older than this. (Before a profile is
+ * made, all tables are read, which takes some 40 ms.) */
 #define LOSSES_NS 60000000000
 
 bool targets__rests(const struct target *t, struct rest *rest)

@@ -593,7 +593,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
-	/* Regions were only to complete --leaks. They must not cost the run its limit. */
+	/* If regions were only to complete --leaks, they are not traced when their cost cannot be
+	 * measured. They must not put the limit of overhead at risk. */
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->regions_calibrated &&
 	    s->regions_if_easy) {
 		s->regions_if_easy = false;

@@ -85,8 +85,8 @@ static int look_at_other(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Is it settled whether the allocator gets probes for all processes? It is if the allocator has
- * them, or is refused. The allocator's file may have another allocator, for which the answer
+/* Is it settled whether the allocator gets probes for all processes? It is settled if the allocator
+ * has probes, or is refused. The allocator's file may have another allocator, for which the answer
  * differs. */
 static bool is_settled(const struct session *s, const struct allocator *a)
 {
@@ -186,9 +186,10 @@ void patched__lift(struct session *s)
 	s->n_patchers = n;
 }
 
-/* Looks at the functions that show the target's regions. Probes on system calls do not touch the
- * target's code. Its C library may have been found before another target showed that such probes
- * are needed. */
+/* Checks the code of the functions that show the target's regions. If regions are seen at system
+ * calls, does nothing, because the target's code then gets no probes. (t->regions may still be set:
+ * the target's C library may have been found before another target showed that system calls must be
+ * probed.) */
 static void look_at_regions(struct session *s, struct target *t)
 {
 	const char *name;

@@ -27,8 +27,8 @@ static const struct {
 	bool needed;		    /* tracing is impossible without it */
 	bool in_sys_admin;	    /* the kernel accepts CAP_SYS_ADMIN instead */
 } table[] = {
-	/* To make BPF tables and load programs. Later, too: for unwind tables of what a target
-	 * maps, and until Linux 5.19 even to read the tables. */
+	/* To make BPF tables and load programs. Also needed later: to make unwind tables of what a
+	 * target maps, and until Linux 5.19 even to read the tables. */
 	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
 	/* To load programs that trace, to place probes, to be told of new mappings in targets. */
 	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},

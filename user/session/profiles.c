@@ -13,7 +13,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define MIN_SETTLED	16	   /* all tables are read when so many processes have ended */
+#define MIN_SETTLED	16	   /* all tables are read when this many processes have ended */
 #define SETTLE_EVERY_NS 2000000000 /* the tables are read at most this often */
 /* The tables are also read if a process ended this long ago, even if it is the only one: its files
  * are held until its profile is made. */

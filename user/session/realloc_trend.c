@@ -9,7 +9,8 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* windows slow all programs less, except bare loops of malloc */
+/* windows slow every program by a smaller factor than this, except bare loops of malloc */
+#define MOST_HIDDEN 20
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,

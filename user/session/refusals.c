@@ -17,7 +17,7 @@ static bool maps_code_of(const struct target *t, const struct file_id *file)
 	return false;
 }
 
-/* Did the refusal hold no more when the target began? */
+/* Did the refusal cease to hold before the target began? */
 static bool was_over(const struct target *t, const struct capture_refusal *refusal)
 {
 	return refusal->gone_ns && refusal->gone_ns < (t->begun_by_exec_ns ?: t->start_ns);

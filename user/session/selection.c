@@ -134,8 +134,8 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Scans until no round finds a process more. A process may have forked after /proc was listed, and
- * before the kernel side followed its forks: the next round finds the child. With scan_child(),
+/* Scans until a round finds no further process. A process may have forked after /proc was listed,
+ * and before the kernel side followed its forks: the next round finds the child. With scan_child(),
  * each round finds the children of the targets of the round before. Once the table is full, further
  * rounds would only refuse the same processes again. */
 static int scan_all(struct session *s, int (*scan)(pid_t pid, void *ctx))

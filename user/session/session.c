@@ -146,9 +146,9 @@ static void keep_budgets(struct session *s)
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* Nothing is due any more. keep_budgets() does not read the timer of a stopped run. So when the
- * timer expires, it would keep session__fd() readable for as long as the caller waits for a
- * command. */
+/* Stops the timer, because nothing is due any more. keep_budgets() does not read the timer of a
+ * stopped run. So if the timer expired, it would keep session__fd() readable for as long as the
+ * caller waits for a command. */
 static void forget_due(struct session *s)
 {
 	if (s->timer_fd >= 0)
@@ -323,7 +323,7 @@ static int count_stray(pid_t pid, void *ctx)
 static void count_strays(struct session *s)
 {
 	if (!s->selection)
-		process__each(count_stray, s); /* if it fails, no children are told */
+		process__each(count_stray, s); /* if it fails, no children are reported */
 }
 
 void session__stop(struct session *s)

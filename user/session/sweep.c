@@ -10,8 +10,9 @@
 
 /* How often the kernel's tables are swept. It takes about a millisecond. */
 #define SWEEP_NS 10000000000ULL
-/* After a search for what lost news would have told, the next one waits so many times as long as
- * the search has taken. While memtrace searches, more news may be lost. */
+/* After a search for what lost news would have told, memtrace waits REST times as long as the
+ * search has taken. Only then may it search again, because more news may be lost during a
+ * search. */
 #define REST 20
 /* Until lost news of mappings is made up for, probes may be missing in new code, so this is the
  * longest rest after it. */
@@ -31,8 +32,8 @@ void sweep__tables(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 
-	/* A window would be closed late. Where probes are for all processes, one is nearly always
-	 * open. */
+	/* A sweep during a window would make the window close late. But where probes are for all
+	 * processes, a window is nearly always open, so there a sweep does not wait. */
 	if (now < s->sweep_next_ns || (!s->everywhere && scheduler__has_window(&s->scheduler)))
 		return;
 	s->sweep_next_ns = now + SWEEP_NS;
@@ -41,8 +42,8 @@ void sweep__tables(struct session *s)
 
 /* --- lost news of processes --- */
 
-/* Finds the targets that have replaced their program, and those whose ends are known from news
- * only, if that news was lost. A target of the second kind may live, but run a program that does
+/* Notes execs and ends of targets if the news of them was lost. Ends are noted only for targets
+ * whose ends are known from news alone. Such a target may still live, but run a program that does
  * not fit the selection. */
 static void seek_changed(struct session *s)
 {
@@ -82,7 +83,7 @@ static int adopt(pid_t pid, void *ctx)
 	if (t && !t->exit_ns)
 		return 0;
 	rc = capture__process_of(s->capture, pid, &event.process, &exec_ns);
-	if (rc) /* after any other error it may be traced, and must not lose its row */
+	if (rc) /* after any other error the process may be traced, and must not lose its row */
 		return rc == -ENOENT || rc == -ESRCH ? 0 : rc;
 	if (targets__find_process(s, event.process))
 		return 0;
@@ -90,7 +91,8 @@ static int adopt(pid_t pid, void *ctx)
 		event.cpu_ns = cpu;
 	targets__begin(s, &event);
 	t = exec_ns ? targets__find_process(s, event.process) : NULL;
-	if (t) /* what the kernel side has of the program before the exec is not this program's */
+	if (t) /* what the kernel side has recorded of the program before the exec does not count
+		* for this program */
 		targets__note_exec(s, t, exec_ns);
 	return 0;
 }

@@ -582,7 +582,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 			break;
 		}
 		t->death = event->death;
-		/* its clock may be gone by now */
+		/* the process's CPU clock may be gone by now */
 		if (event->cpu_ns + t->lent_ns > t->cpu_now_ns)
 			t->cpu_now_ns = event->cpu_ns + t->lent_ns;
 		if (t->uninvited)
@@ -631,7 +631,7 @@ void targets__read(struct session *s, struct target *t)
 {
 	uint64_t cpu;
 
-	/* What it uses after the end of the run is not the run's. */
+	/* CPU time that the target uses after the end of the run does not count. */
 	if (!t->ended && !s->stop_ns && !targets__cpu_ns(t, &cpu))
 		t->cpu_now_ns = cpu;
 	/* for page faults, the last size of a target that has ended is wanted, too */
@@ -692,7 +692,8 @@ void targets__take_news(struct session *s)
 	if (s->watch)
 		watch__read(s->watch);
 	targets__take_events(s);
-	if (s->n_orphans) { /* their calls were read before the news of them, which is here now */
+	if (s->n_orphans) { /* calls whose processes were not known yet: the news of the processes
+			     * is here now */
 		targets__take_events(s);
 		region_calls__find_parents(s);
 	}

@@ -86,11 +86,12 @@ static const struct abi_live *next_held(struct held_walk *walk)
 
 /* For a run without a series: segments of growth are made from the blocks that are still held, by
  * their time of birth. A leak adds blocks at the same rate all the time, and all of them stay.
- * Blocks born in the last quarter of the run are not counted, because even in a steady
- * state they may not have died yet. Blocks born in the first quarter are not counted either,
- * because what is set up at the start does not grow later. Segments are in descending order of
- * time. Some blocks live long, but not for ever: the older a segment is, the fewer of these blocks
- * are left. */
+ * Blocks born in the last quarter of the run are not counted, because even in a steady state they
+ * may not have died yet. Blocks born in the first quarter are not counted either, because what is
+ * set up at the start does not grow later. Segments are in descending order of time, because some
+ * blocks live long, but not for ever: the older a segment is, the fewer of these blocks are left.
+ * In this order a population that fills up seems to grow less and less, as growth__estimate()
+ * requires. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {

@@ -344,9 +344,9 @@ static struct growth all_growth(const struct profile *p)
 }
 
 /* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
- * what was freed, during the interruptions is not known. Each of the two may be as much as the site
- * allocates in a time as long as all interruptions together. So this amount widens the interval at
- * both ends. */
+ * what was freed, during the interruptions is not known. In a time as long as all interruptions
+ * together, the site allocates a certain amount. Each of the two unknown amounts may be as large.
+ * So this amount widens the interval at both ends. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {
