@@ -12,8 +12,8 @@
  * in the list does not end with its pool; it is counted as a loss. A block that is in the list but
  * no longer in the live table is passed over.
  *
- * Every pool has a number of its own. With each block in a list, its pool's address and number are
- * stored. If the pool that is now at this address has another number, the block belongs to an
+ * Every pool has a number of its own. Each block in a list is stored with its pool's address and
+ * number. If the pool that is now at this address has another number, the block belongs to an
  * earlier pool there.
  *
  * In a process that is traced in windows, the address of a block stays watched after the block's

@@ -95,7 +95,7 @@ int region_source__patched_in(const struct region_source *s, pid_t pid, const st
 }
 
 /* Notes why the functions cannot be probed, if the process has changed their code. If the code
- * cannot be read, it can mostly be read again a moment later. So it is tried several times before
+ * cannot be read, it can mostly be read again a moment later. So several attempts must fail before
  * the failure counts. */
 static bool notes_patch(struct region_source *s, pid_t pid, const struct maps *maps)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's
- * blocks on the disk and its file system mounted. The kernel's tables have room for a limited
- * number of probed functions. So memtrace closes a file, and takes its probes out, when the file is
- * mapped by no process that memtrace still has to report. */
+/* The files of a run whose processes come and go. While a file has an open descriptor or a probe,
+ * its blocks stay on the disk, and its file system stays mounted. The kernel's tables have room for
+ * a limited number of probed functions. So memtrace closes a file, and takes its probes out, when
+ * the file is mapped by no process that memtrace still has to report. */
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -86,7 +86,7 @@ static bool add_up(const struct build *b, const struct process_sites *sites,
 	return true;
 }
 
-/* Adds a block that a window saw to its stack's site. */
+/* Adds a block to its stack's site. A window saw this block. */
 static void add_seen(const struct build *b, const struct survivors_block *known, struct sums *to)
 {
 	double size = (double)known->live.size, weight;
@@ -95,7 +95,7 @@ static void add_seen(const struct build *b, const struct survivors_block *known,
 	to->n_seen++;
 	if (known->live.birth_ns >= b->target->large.since_ns)
 		return;
-	/* the sampling of the stretch has missed blocks like this one. They are in both lists, as
+	/* the sampling of a stretch has missed blocks like this one. They are in both lists, as
 	 * older blocks are, so the bytes that no window saw do not include them */
 	weight = ldexp(trend__weight(&known->live), known->halved);
 	to->alike += fmax(weight - size, 0);
@@ -140,8 +140,8 @@ static void divide(const struct build *b, const struct process_sites *sites, str
 	ret->all += ret->unseen;
 }
 
-/* Scales the stacks' `alike` so that the sum over all stacks is at most ret->old, the bytes of old
- * blocks that are in both lists. Adds to ret->all how large this sum may be. */
+/* Scales the stacks' `alike` so that the sum over all stacks is at most ret->old, the bytes in both
+ * lists that no window saw. Adds to ret->all how large this sum may be. */
 static void add_alike(struct sums *sums, size_t n, struct large_trend *ret)
 {
 	double alike = 0, variance = 0, k;
