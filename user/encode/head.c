@@ -134,16 +134,17 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 #define MOSTLY_ELSEWHERE 0.5
 #define MUCH_ELSEWHERE	 (64 << 20)
 
-/* Tells the size of the process if the table explains little of it. Otherwise a process of 40 GB
- * beside "live heap: 12 MiB" would look like a small one. */
+/* Tells the size of the process if the table surely explains little of it. Otherwise a process of
+ * 40 GB beside "live heap: 12 MiB" would look like a small one. */
 static void put_size(const struct profile *profile, const struct estimate *live, struct sink *sink)
 {
 	double size = (double)profile->rss_end_bytes;
-	double elsewhere = size - (live->objects > 0 ? live->bytes : 0);
+	/* NaN: any amount may be live */
+	double elsewhere = size - profile__live_interval(profile, live).high;
 	char bytes[16];
 
-	if (profile->resident || profile__is_filtered(profile) || elsewhere < MUCH_ELSEWHERE ||
-	    elsewhere < MOSTLY_ELSEWHERE * size)
+	if (profile->resident || profile__is_filtered(profile) ||
+	    !(elsewhere >= MUCH_ELSEWHERE && elsewhere >= MOSTLY_ELSEWHERE * size))
 		return;
 	sink__printf(sink,
 		     "resident set: %s; most of it is in no row: older, freed, not seen or not "
