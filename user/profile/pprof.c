@@ -49,7 +49,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("untraced_children", UINT32, n_strays, 0),
 	FACT("rss_start_bytes", UINT64, rss_start_bytes, 0),
 	FACT("rss_end_bytes", UINT64, rss_end_bytes, 0),
-	FACT_OF(ANY, "file_growth_bytes", SIGNED, file_growth_bytes, 0),
+	FACT("file_growth_bytes", SIGNED, file_growth_bytes, 0),
 	FACT("threads_at_end", UINT32, n_live_threads, 0),
 	FACT("ended", BOOL, ended, 0),
 	FACT("killed_by_signal", UINT32, killed_by_signal, 0),

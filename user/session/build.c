@@ -578,7 +578,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	p->samples = b->target->counters.samples;
 	p->rss_start_bytes = b->target->rss_start_bytes;
 	p->rss_end_bytes = b->target->ended ? 0 : b->target->rss_bytes;
-	p->file_growth_bytes = (double)b->target->file_bytes - (double)b->target->file_start_bytes;
+	if (b->target->rss_start_bytes)
+		p->file_growth_bytes =
+			(double)b->target->file_bytes - (double)b->target->file_start_bytes;
 	p->n_strays = b->target->n_strays;
 	p->n_live_threads = b->target->threads;
 	if (!rc)
