@@ -340,33 +340,43 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Brings a target's ledger up to date. True if continuous tracing still goes on: then the ledger
- * also needs what that tracing has seen so far (harvest_stretches()). */
-static bool look_now(struct session *s, struct target *t)
+/* Is the target traced continuously now, for as long as this keeps the limit? */
+static bool in_stretch(const struct target *t)
 {
-	struct budget *b = &t->budget;
-	struct paced *p = &b->pace;
+	const struct paced *p = &t->budget.pace;
 
-	targets__read(s, t);
-	scheduler__note(&s->scheduler, p);
-	books__read_bound(t);
-	if (b->stretch && !p->closing && p->windows.open)
-		return true;
-	books__look(t, clock__now_ns(CLOCK_MONOTONIC));
-	return false;
+	return t->budget.stretch && !p->closing && p->windows.open;
 }
 
-/* Gives the ledgers of n targets what their continuous tracing has seen so far. */
+/* Reads a target's counters, for its ledger. */
+static void read_counters(struct session *s, struct target *t)
+{
+	targets__read(s, t);
+	scheduler__note(&s->scheduler, &t->budget.pace);
+}
+
+/* Brings the ledger of a target that is not in a stretch up to date. */
+static void look_now(struct session *s, struct target *t)
+{
+	read_counters(s, t);
+	books__read_bound(t);
+	books__look(t, clock__now_ns(CLOCK_MONOTONIC));
+}
+
+/* Brings the ledgers of n targets in stretches up to date: gives them what their continuous tracing
+ * has seen so far. */
 static void harvest_stretches(struct session *s, struct target *const *targets, size_t n)
 {
 	uint64_t now;
 	bool failed;
 
-	/* reads again, because the ledgers' clocks must reach to `now` */
 	for (size_t i = 0; i < n; i++) {
-		targets__read(s, targets[i]);
-		scheduler__note(&s->scheduler, &targets[i]->budget.pace);
+		books__read_bound(targets[i]);
+		guard__wait(s);
 	}
+	/* the counters come last, because the ledgers' clocks must reach to `now` */
+	for (size_t i = 0; i < n; i++)
+		read_counters(s, targets[i]);
 	now = clock__now_ns(CLOCK_MONOTONIC);
 	for (size_t i = 0; i < n; i++)
 		targets[i]->budget.pace.end_ns = now;
@@ -402,7 +412,7 @@ void profiles__foresee(struct session *s)
 
 		if (!t->ended && !t->is_victim && t->budget.survivors.n_windows &&
 		    !t->budget.stretch && !targets__rests(t, &t->rest.look)) {
-			look_now(s, t); /* never true: a target in a stretch is left out */
+			look_now(s, t);
 			capture__beat(s->capture);
 		}
 	}
@@ -450,8 +460,10 @@ static int look(struct session *s, uint64_t now, struct profile_list *list)
 		targets__read_size(t);
 		if (!t->budget.survivors.n_windows)
 			targets__read(s, t);
-		else if (look_now(s, t))
+		else if (in_stretch(t))
 			stretches[n_stretches++] = t;
+		else
+			look_now(s, t);
 		guard__wait(s); /* there may be thousands */
 	}
 	harvest_stretches(s, stretches, n_stretches);
