@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -245,21 +246,36 @@ static void test_no_break_before_it_begins(void **state)
 	gentle__step();
 }
 
+/* How often this process has slept. An offer of the CPU (sched_yield()) does not count. */
+static long n_sleeps(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return usage.ru_nvcsw;
+}
+
 /* This process itself, by its real clocks. It is gentle from then on, so this is the last test. */
 static void test_this_process_keeps_its_limit(void **state)
 {
-	const uint64_t work_ns = 20 * MS;
-	uint64_t start_ns, cpu_ns, took_ns;
+	const uint64_t start_cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
+	const uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
+	uint64_t cpu_ns = 0, paid_ns = 0;
 
 	(void)state;
 	gentle__begin(60, 0.1);
-	start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
-	while (clock__now_ns(CLOCK_THREAD_CPUTIME_ID) < cpu_ns + work_ns)
+	while (cpu_ns < 20 * MS) {
+		long slept = n_sleeps();
+
+		cpu_ns = clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
 		gentle__step();
-	took_ns = clock__now_ns(CLOCK_MONOTONIC) - start_ns;
-	/* only the work since the last break is not paid yet */
-	assert_true(took_ns >= (work_ns - 2 * GENTLE_BURST_NS) * 10);
+		if (n_sleeps() > slept)
+			paid_ns = cpu_ns;
+	}
+	/* Work since the last break is not paid yet. It can be more than a burst: in a virtual
+	 * machine, time that the host takes away may count as CPU time. */
+	assert_true(paid_ns > 0);
+	assert_true(clock__now_ns(CLOCK_MONOTONIC) - start_ns >= paid_ns * 10);
 }
 
 int main(void)
