@@ -29,7 +29,7 @@ struct pool_sum {
 
 struct group {
 	char name[64];
-	size_t n, windowed, inactive;
+	size_t n, windowed, inactive, untraced;
 	double windows; /* number of windows of its processes so far */
 	struct estimate live;
 	/* the largest high end of a process that seems to hold nothing; NaN: one is not known */
@@ -93,6 +93,10 @@ static int add(struct group *g, const struct process *p)
 
 	if (p->inactive) { /* the figures are outdated, so they are left out */
 		g->inactive++;
+		return 0;
+	}
+	if (profile->not_traced) { /* nothing is known of its memory */
+		g->untraced++;
 		return 0;
 	}
 	g->n++;
@@ -198,6 +202,11 @@ static double of_inactive(const struct group *g)
 	return (double)g->inactive;
 }
 
+static double of_untraced(const struct group *g)
+{
+	return (double)g->untraced;
+}
+
 static double of_live(const struct group *g)
 {
 	return g->n ? g->live.bytes : NAN;
@@ -245,6 +254,8 @@ static const struct figure {
 	{"windows", "", "Windows so far, of the processes that are traced.", of_windows},
 	{"processes_inactive", "", "Processes that are not traced, by POST /pid/N/deactivate.",
 	 of_inactive},
+	{"processes_untraced", "", "Processes that cannot be traced; /pid/N/ says why.",
+	 of_untraced},
 	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
 	 of_live},
 	{"live_low_bytes", "bytes", "Lower end of the 95 % interval of live bytes.", of_live_low},

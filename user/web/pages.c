@@ -38,7 +38,7 @@ static bool surely_grows(const struct process *p)
 
 static const char *mode_of(const struct process *p)
 {
-	if (p->inactive && !p->ended)
+	if ((p->inactive && !p->ended) || p->latest->not_traced)
 		return "not traced";
 	if (!p->ended && p->rise.known && p->rise.more == MORE_NOW)
 		return "more windows";
@@ -88,9 +88,12 @@ static void put_name(FILE *to, const struct process *p)
 static void put_live(FILE *to, const struct process *p)
 {
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
-
 	bool lower = profile__is_lower_bound(p->latest), upper = profile__is_upper_bound(p->latest);
 
+	if (p->latest->not_traced) {
+		fputs("<td class=\"e\">not known</td><td></td>", to);
+		return;
+	}
 	fprintf(to, "<td>%s%s</td>",
 		lower && upper ? "~ "
 		: lower	       ? "&ge; "
@@ -127,6 +130,11 @@ static int put_fastest(FILE *to, const struct process *p)
 	struct sink sink = sink__to_html(to);
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
+	if (p->latest->not_traced) {
+		put_html(to, "not traced: ");
+		put_html(to, p->latest->not_traced);
+		return 0;
+	}
 	if (p->rise.goes_on && !profile__leaks(p->latest)) {
 		const struct growth *growth = &p->rise.growth;
 
@@ -269,6 +277,8 @@ static void put_switch(const struct site *site, const struct process *p, FILE *t
 	const struct inactive *inactive = store__inactive(&site->store, p->pid);
 	const char *verb = inactive ? "activate" : "deactivate";
 
+	if (!inactive && p->latest->not_traced) /* the table says why */
+		return;
 	fprintf(to, "<form method=\"post\" action=\"%s\"><p>%s <button>%s</button></p></form>\n",
 		verb,
 		inactive ? "It is not traced: what follows is what was known before."
@@ -370,7 +380,8 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		struct interval interval = profile__live_interval(p->latest, &p->live);
+		const char *not_traced = p->latest->not_traced;
+		struct interval live = profile__live_interval(p->latest, &p->live);
 		struct json target = json__open(&list, NULL, "{");
 
 		json__put_identity(&target, p->latest);
@@ -380,9 +391,11 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_bool(&target, "active", !p->ended && !p->inactive);
 		json__put_bool(&target, "outdated", p->outdated);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
-		json__put_signed(&target, "live_bytes", p->live.bytes);
-		json__put_signed(&target, "live_bytes_low", interval.low);
-		json__put_signed(&target, "live_bytes_high", interval.high);
+		if (not_traced)
+			json__put_text(&target, "not_traced", not_traced);
+		json__put_signed(&target, "live_bytes", not_traced ? NAN : p->live.bytes);
+		json__put_signed(&target, "live_bytes_low", not_traced ? NAN : live.low);
+		json__put_signed(&target, "live_bytes_high", not_traced ? NAN : live.high);
 		json__put_real(&target, "growth_bytes_per_s", p->growth.bytes_per_s);
 		json__put_real(&target, "growth_low", p->growth.low);
 		json__put_real(&target, "growth_high", p->growth.high);
@@ -514,7 +527,7 @@ int list_deaths(const struct site *site, FILE *to)
 		json__put_real(&death, "time", end_of(p));
 		json__put_bool(&death, "out_of_memory", p->latest->out_of_memory);
 		json__put_uint(&death, "signal", p->latest->killed_by_signal);
-		json__put_signed(&death, "live_bytes", p->live.bytes);
+		json__put_signed(&death, "live_bytes", p->latest->not_traced ? NAN : p->live.bytes);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");

@@ -699,6 +699,30 @@ static void a_group_that_is_not_traced(void **state)
 	free(metrics);
 }
 
+/* It could hold any amount of memory, so no answer says 0. */
+static void a_process_that_cannot_be_traced(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *metrics;
+
+	(void)state;
+	profile->not_traced = "no allocator in <its> files";
+	come_with(profile, 7, "static", START_NS, 1);
+	metrics = ask_with("/metrics", NULL, NULL, 200);
+	assert_has(metrics, "memtrace_processes_untraced{group=\"static\"} 1\n");
+	assert_has(metrics, "memtrace_processes{group=\"static\"} 0\n");
+	assert_null(strstr(metrics, "bytes{group=\"static\""));
+	free(metrics);
+	assert_metrics_are_read();
+	assert_says("/targets", NULL, NULL, 200,
+		    "\"not_traced\":\"no allocator in <its> files\",\"live_bytes\":null,"
+		    "\"live_bytes_low\":null,\"live_bytes_high\":null");
+	assert_says("/", NULL, NULL, 200, "not traced: no allocator in &lt;its&gt; files");
+	assert_says("/", NULL, NULL, 200, "<td class=\"e\">not known</td>");
+	assert_says("/pid/7/", NULL, NULL, 200,
+		    "not known, the process is not traced: no allocator in &lt;its&gt; files");
+}
+
 static void threads_of_one_name_are_a_pool(void **state)
 {
 	const char *const names[] = {"wor<ker-12", "wor<ker-7"}, *const others[] = {"42", "other"};
@@ -1259,6 +1283,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
 		cmocka_unit_test_setup_teardown(receivers_with_one_url, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_that_is_not_traced, begin, end),
+		cmocka_unit_test_setup_teardown(a_process_that_cannot_be_traced, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_ends_while_the_process_rests, begin, end),
