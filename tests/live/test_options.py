@@ -420,7 +420,7 @@ def children_of_a_named_process():
         expect_equal(result.json()["untraced_children"], 3, "children in the JSON")
         for options, told in (((), True), (("-F",), False)):
             result = memtrace("-p", parent.pid, "-d", 0.5, "-f", "none", *options)
-            expect_equal("\nNOT TRACED: 3 children of it" in result.out, told, result)
+            expect_equal("\nNOT TRACED: 3 children of this process" in result.out, told, result)
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         end(parent)

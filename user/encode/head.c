@@ -168,7 +168,7 @@ static void put_children(const struct profile *profile, struct sink *sink)
 			100 * children / all);
 	else if (profile->n_strays)
 		sink__printf(sink,
-			     "NOT TRACED: %u child%s of it at the end (-F traces children, too)\n",
+			     "NOT TRACED: %u child%s of this process (-F traces children, too)\n",
 			     profile->n_strays, profile->n_strays == 1 ? "" : "ren");
 }
 

@@ -389,7 +389,7 @@ static void children_that_do_the_work_are_told(void **state)
 	profile->children_cpu_ns = 0;
 	profile->n_strays = 12;
 	text = table_of(profile, (struct table_options){});
-	assert_has(text, "\nNOT TRACED: 12 children of it at the end (-F traces children, too)\n");
+	assert_has(text, "\nNOT TRACED: 12 children of this process (-F traces children, too)\n");
 	free(text);
 	profile__free(profile);
 }
