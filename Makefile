@@ -526,6 +526,7 @@ $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wra
 # The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FLAGS := $(foreach f,\
 	allocators__find capture__attach capture__probes capture__probes_file \
+	capture__misses_probes \
 	capture__set_mappings capture__put_tables capture__forget_mappings capture__drop_process \
 	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_region_calls: UNIT_FLAGS := \

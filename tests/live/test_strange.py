@@ -28,10 +28,12 @@ def file_text(path):
 def check_functions(truth, profile):
     """The functions in the target's truth are exact. Other stacks are libc's own allocations."""
     held = by_function(profile, truth["functions"])
+    lost = losses(profile)
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held.get(name, (0, 0))[:2]),
-                     (wanted["live_bytes"], wanted["live_objects"]), f"bytes and objects of {name}")
-    expect_equal(losses(profile), {}, "losses")
+                     (wanted["live_bytes"], wanted["live_objects"]),
+                     f"bytes and objects of {name}, with losses {lost}")
+    expect_equal(lost, {}, "losses")
 
 
 def status_of(pid, key):
@@ -56,7 +58,7 @@ def strange_short_threads(kind):
     check_functions(truth, profile)
 
 
-@test_each_kind(beside=True)
+@test_each_kind # alone: the probes would go together with those of another test
 def strange_main_thread_ends(kind):
     """Some kinds of probe see nothing after the main thread's end; a counter says so."""
     truth, profile, _ = trace_script(kind, "strange", "headless")
@@ -65,6 +67,24 @@ def strange_main_thread_ends(kind):
                "it is seen all the same")
     else:
         check_functions(truth, profile)
+
+
+@test
+def strange_main_thread_ends_beside_another_tracer():
+    """When another tracer takes its probes out of a function, the kernel also takes them out of
+    a process whose main thread has ended. A counter says so."""
+    with Target("strange", "headless", "--busy") as target, Target("truth_basic") as other, \
+            Tracer("-p", target.pid, "-i", "1M", "--max-overhead", "off", "--json",
+                   "-f", "none") as tracer:
+        target.say("go")
+        wait_until(lambda: status_of(target.pid, "State")[0] == "Z", "the main thread's end")
+        with Tracer("-p", other.pid, "-f", "none", "--max-overhead", "off", "--json") as second:
+            expect_equal(losses(second.stop().json()), {}, "losses of the other")
+        profile = tracer.stop().json()
+        expect_equal(losses(profile), {"main_thread_ended": 1}, "losses")
+        expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]],
+               profile["contradictions"])
+        expect(target.alive(), "the target has ended")
 
 
 @test(beside=True, long=True)

@@ -2,7 +2,6 @@
 #include "capture/patch.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +62,21 @@ static bool is_changed(const struct memory_read *read, const uint8_t *bytes,
 	for (size_t i = 0; i <= before; i++)
 		if (bytes[i] != (i < before ? own[i] : place->byte) && bytes[i] != BREAKPOINT)
 			return true;
+	return false;
+}
+
+bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
+		    const struct code_place *place)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct map_entry *e = &maps->entries[i];
+		uint64_t at = place->off - e->off;
+		uint8_t byte;
+
+		if (is_code_of(e, file) && place->off >= e->off && at < e->end - e->start &&
+		    !memory__read(pid, e->start + at, &byte, 1) && byte == place->byte)
+			return true;
+	}
 	return false;
 }
 

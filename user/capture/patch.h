@@ -6,6 +6,7 @@
 #ifndef MEMTRACE_CAPTURE_PATCH_H
 #define MEMTRACE_CAPTURE_PATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -36,5 +37,11 @@ struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t o
  * debugger or a tracer is no change. */
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret);
+
+/* Does process pid have the file's own instruction at the place, in any mapping of the file? Then
+ * no probe is there. `maps`: the process's address space. If the memory cannot be read, returns
+ * false. */
+bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
+		    const struct code_place *place);
 
 #endif

@@ -381,8 +381,8 @@ uint64_t build__exec_untraced(const struct build *b)
 
 /* Returns 1 if the main thread has ended and the probes have therefore gone silent, although other
  * threads go on. To find the process of a probe, the kernel looks for the process's main thread.
- * For some kinds of probe the kernel does this at each call, for the other kinds when probes are
- * placed (each window places them). */
+ * For some kinds of probe the kernel does this at each call. For the other kinds it does this when
+ * probes are placed (each window places them), and when another tracer takes a probe out. */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	const struct target *t = b->target;

@@ -86,8 +86,8 @@ struct target {
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless; /* its main thread has ended, other threads go on */
-	/* its own probes were placed again after its main thread had ended, so they are in no
-	 * code */
+	/* its own probes are in no code: they were placed again after its main thread had ended, or
+	 * the kernel took them out together with another tracer's */
 	bool silent;
 	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
 			   * ended */

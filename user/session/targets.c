@@ -627,10 +627,20 @@ void targets__note_sizes(struct target *t)
 	t->file_start_bytes = t->file_bytes;
 }
 
+/* Notes if the kernel has taken probes of the target out. It does so when another tracer takes its
+ * own probe out of the same function: it then looks for processes that need the probe no more, and
+ * takes a process whose main thread has ended for one of them. */
+static void note_silence(const struct session *s, struct target *t)
+{
+	if (t->headless && t->allocators && !t->silent && !t->ended && !s->stop_ns)
+		t->silent = capture__misses_probes(s->capture, t->info.pid, &t->maps);
+}
+
 void targets__read(struct session *s, struct target *t)
 {
 	uint64_t cpu;
 
+	note_silence(s, t);
 	/* CPU time that the target uses after the end of the run does not count. */
 	if (!t->ended && !s->stop_ns && !targets__cpu_ns(t, &cpu))
 		t->cpu_now_ns = cpu;

@@ -163,6 +163,27 @@ static void test_before(void **state)
 	maps__free(&maps);
 }
 
+/* A place is bare if the file's own instruction is there in one of the mappings. */
+static void test_bare(void **state)
+{
+	const struct code_place outside = {.off = 100 * PAGE, .byte = RET};
+	struct file_id other = file;
+	struct maps maps;
+
+	(void)state;
+	other.inode++;
+	put(PAGE + 8, 0xcc);
+	put(2 * PAGE + 8, 0xe8); /* a probe that the kernel has replaced by a call */
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_false(patch__is_bare(getpid(), &maps, &file, &places[0]));
+	assert_false(patch__is_bare(getpid(), &maps, &file, &places[1]));
+	assert_false(patch__is_bare(getpid(), &maps, &file, &outside));
+	put(PAGE + 8, RET);
+	assert_true(patch__is_bare(getpid(), &maps, &file, &places[0]));
+	assert_false(patch__is_bare(getpid(), &maps, &other, &places[0]));
+	maps__free(&maps);
+}
+
 static void test_another_file(void **state)
 {
 	(void)state;
@@ -271,6 +292,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_breakpoint, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_elsewhere, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_before, map_file, unmap_file),
+		cmocka_unit_test_setup_teardown(test_bare, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_another_file, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_unread, map_file, unmap_file),
 		cmocka_unit_test_setup_teardown(test_allocator, map_file, unmap_file),

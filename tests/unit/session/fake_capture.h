@@ -12,6 +12,7 @@ static struct {
 	int found, attached; /* results of the next search, and of the next attempt to attach */
 	const char *unknown; /* the file whose malloc belongs to no known family */
 	bool brings_probes;  /* attaching adds probes */
+	bool misses_probes;
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
 	uint64_t samples, dropped, events_lost, held_bytes;
@@ -67,6 +68,15 @@ const struct capture_probe *__wrap_capture__probes(const struct capture *capture
 	(void)capture;
 	*ret_n = fake.n_probes;
 	return NULL;
+}
+
+bool __wrap_capture__misses_probes(const struct capture *capture, pid_t pid,
+				   const struct maps *maps);
+bool __wrap_capture__misses_probes(const struct capture *capture, pid_t pid,
+				   const struct maps *maps)
+{
+	(void)capture, (void)pid, (void)maps;
+	return fake.misses_probes;
 }
 
 bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,

@@ -635,6 +635,36 @@ static void an_index_finds_what_is_there(void **state)
 	free(s.targets);
 }
 
+/* Probes of a process's own may be taken out of its code when its main thread has ended. */
+static void probes_that_are_gone_are_noticed(void **state)
+{
+	struct session *s = begin();
+	struct allocators own = {};
+	struct target *t;
+
+	(void)state;
+	t = meet(s, 1);
+	fake.misses_probes = true;
+	targets__read(s, t); /* the main thread lives: the probes are out between windows */
+	assert_false(t->silent);
+	t->headless = true;
+	targets__read(s, t); /* its probes are in the code of all processes */
+	assert_false(t->silent);
+	t->allocators = &own;
+	fake.misses_probes = false;
+	targets__read(s, t);
+	assert_false(t->silent);
+	fake.misses_probes = true;
+	s->stop_ns = 1;
+	targets__read(s, t); /* memtrace itself has taken them out */
+	assert_false(t->silent);
+	s->stop_ns = 0;
+	targets__read(s, t);
+	assert_true(t->silent);
+	t->allocators = NULL;
+	end(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -649,6 +679,7 @@ int main(void)
 		cmocka_unit_test(cpu_time_counts_to_the_end),
 		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
 		cmocka_unit_test(totals_outlive_targets),
+		cmocka_unit_test(probes_that_are_gone_are_noticed),
 		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
