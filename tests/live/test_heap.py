@@ -265,7 +265,7 @@ def heap_python():
     wanted = int(read_line(python, python.stdout))
     blocks, nbytes = sums(census(python.pid)["allocators"][0], "in_use", "thread_cache")
     expect_near(nbytes + 8 * blocks, wanted, wanted / 100, "bytes in use")
-    result = memtrace("why", "-p", python.pid, "--json", "--freeze")
+    result = memtrace("why", "-p", python.pid, "--json", "--freeze=5000")
     expect_equal(result.status, 0, result)
     expect_equal(result.json()["lost_blocks"], 0,
                  f"blocks that are called lost: {result.out[:500]}")

@@ -223,7 +223,7 @@ def why_small_programs_as_leaksanitizer():
                      f"LeakSanitizer finds something in {way}")
         target = start([program, way])
         expect_equal(read_line(target, target.stdout), "ready\n", way)
-        document, _ = why(target.pid, "--freeze")
+        document, _ = why(target.pid, "--freeze=5000")
         expect_equal((document["lost_blocks"], document["lost_bytes"]), wanted,
                      f"blocks and bytes lost in {way}")
         end(target)
@@ -232,7 +232,7 @@ def why_small_programs_as_leaksanitizer():
 @test(beside=True)
 def why_what_epoll_keeps():
     """Only the kernel holds the first of three blocks, as data of epoll."""
-    for args in ((), ("--freeze",)):
+    for args in ((), ("--freeze=5000",)):
         target = start([os.path.join(PROGS, "lost_ways"), "epoll_kept"])
         expect_equal(read_line(target, target.stdout), "ready\n", "the target's line")
         document, text = why(target.pid, "--size", 40, *args)
