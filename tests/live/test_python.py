@@ -202,9 +202,9 @@ def keep():
 def bystander():
     return [str(i) + "y" * 200 for i in range(1000)]
 print("ready", flush=True)
-input()
+rounds = int(input())
 before = total()
-for _ in range(100):
+for _ in range(rounds):
     keep()
     bystander()
 print(total() - before, flush=True)
@@ -218,7 +218,8 @@ def check_arenas(python, root, size, *options):
     with running(ARENAS, python, root, allocator="pymalloc") as (target, _):
         with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
                     "-f", "none", *options) as tracer:
-            print(file=target.stdin, flush=True)
+            # a round fills a quarter of a MiB
+            print(15 * size >> 18, file=target.stdin, flush=True)
             arenas = int(read_line(target, target.stdout))
             profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
     profile = next(p for p in profiles if p["what"] == "regions")

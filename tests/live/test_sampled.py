@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""At -i 64K the numbers are estimates: they must be unbiased, and their intervals honest.
+"""At -i 16K the numbers are estimates: they must be unbiased, and their intervals honest.
 
 A draw is one function of truth_sampled in one run. The target's seed chooses its blocks, and the
 kernel's random numbers choose its samples. All draws are independent. A series of draws fails
@@ -18,7 +18,7 @@ import math
 
 from harness import by_function, expect, kinds, losses, test_each_kind, trace_script
 
-INTERVAL = "64K"
+INTERVAL = "16K"
 
 
 class Series:
@@ -68,7 +68,7 @@ def sampled(kind):
     of a smaller program, and 85 % of the intervals must contain the truth. If each interval does so
     in 95 of 100 cases, this check fails with a probability of 7e-05."""
     best = kind == kinds()[0]
-    runs, scale, coverage = (15, 100, 0.9) if best else (5, 40, 0.85)
+    runs, scale, coverage = (15, 25, 0.9) if best else (5, 10, 0.85)
     told = []
     for attempt in range(2):
         series = Series()

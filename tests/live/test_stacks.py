@@ -167,12 +167,12 @@ def stacks_are_complete():
         need_tool(tool)
     told = []
     profile = trace_command("4K", "sqlite3", ":memory:", "create table t(a,b); with recursive c(i) "
-                            "as (select 1 union all select i+1 from c where i<50000) insert into t "
+                            "as (select 1 union all select i+1 from c where i<12000) insert into t "
                             "select i, hex(randomblob(20)) from c; select count(*) from t;")
     told.append(check_complete(profile, "sqlite3"))
     environment = {**os.environ, "PYTHONMALLOC": "malloc"}
     profile = trace_command("16K", "/usr/bin/python3", "-c",
-                            "import json\nfor i in range(20000): json.loads(json.dumps([i]*5))",
+                            "import json\nfor i in range(5000): json.loads(json.dumps([i]*5))",
                             env=environment)
     told.append(check_complete(profile, "python3"))
     with place() as directory:

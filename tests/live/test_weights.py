@@ -197,12 +197,12 @@ def rows(reader, path):
     return {plain(name.removesuffix(" (inline)")): [int(n), 1] for n, name in found}
 
 
-def check_symbolized(program, options):
+def check_symbolized(program, args, options):
     with place() as directory:
         path = os.path.join(directory, program)
         shutil.copy(os.path.join(ROOT, "build", "progs", program), path)
         known = program_functions(path)
-        _, profile, files = trace_script(None, path, prefix=directory + "/out",
+        _, profile, files = trace_script(None, path, *args, prefix=directory + "/out",
                                          options=(*options, "-f", "symbolized,pprof"))
         os.unlink(path)
         ours = inclusive(our_stacks(profile, known))
@@ -223,9 +223,9 @@ def check_symbolized(program, options):
 def symbolized_exact():
     """jeprof and google-pprof show the same bytes by function as memtrace, even after the program
     has ended and its file was deleted."""
-    check_symbolized("truth_basic", ("-i", "1"))
+    check_symbolized("truth_basic", (), ("-i", "1"))
 
 
 @test(beside=True)
 def symbolized_sampled():
-    check_symbolized("truth_sampled", ("-i", "64K"))
+    check_symbolized("truth_sampled", ("--scale", "25"), ("-i", "16K"))

@@ -5,10 +5,10 @@
  * --check compares the books with glibc's statistics at the end. Prints differences to stderr, and
  *   exits with status 1.
  * --portable leaves out functions that some allocators do not have. */
-#define TRUTH_BLOCKS_LOG2 18
+#define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
-#define MANY 100000
+#define MANY 25000
 
 static void *many[MANY];
 static void *kept[64];
@@ -189,7 +189,7 @@ NOINLINE static void keep_asprintf(void)
 NOINLINE static void many_blocks(void)
 {
 	for (size_t i = 0; i < MANY; i++)
-		many[i] = T_MALLOC(1 + i % 509);
+		many[i] = T_MALLOC(1 + i % 2036);
 }
 
 /* Allocates nothing. The blocks that it frees are in the books of many_blocks. */
