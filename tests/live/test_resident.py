@@ -8,6 +8,7 @@ import time
 
 from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, expect, expect_equal,
                      expect_words, memtrace, place, read_line, run, start, test)
+from test_heap import loader
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 PAGE = 4096
@@ -57,7 +58,7 @@ def expect_near(got, wanted, less, more, what):
            f"{what}: {got} instead of {wanted} (-{less}, +{more})")
 
 
-def trace(*options, earlier=0, preload=None):
+def trace(*options, earlier=0, preload=None, prefix=()):
     """The target's truth, memtrace's JSON objects by their kind, and the resident set as this test
     reads it. The target does nothing between memtrace's reading and the test's."""
     with place() as directory:
@@ -65,7 +66,7 @@ def trace(*options, earlier=0, preload=None):
         with open(path, "wb") as file:
             file.write(os.urandom(6 * MIB))
         with Target("truth_resident", "--file", path, "--earlier", earlier,
-                    preload=preload) as target:
+                    preload=preload, loader=prefix) as target:
             with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "--max-overhead", "off",
                         *options) as tracer:
                 truth = target.go()
@@ -96,6 +97,10 @@ def check_mappings(truth, rows):
     expect_equal((file["bytes"], file["anonymous_bytes"]), (truth["file"], truth["written"]),
                  "the file")
     expect_equal(rows.bytes("shared", "/memfd:truth"), truth["shared"], "shared memory")
+    check_stacks(truth, rows)
+
+
+def check_stacks(truth, rows):
     # each thread, main included, touches a few more pages of its stack than are in the truth
     threads = 2 if truth["earlier"] else 1
     expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE,
@@ -195,6 +200,20 @@ def resident_from_before():
     expect_near(census["in_use_bytes"], 2 * (earlier // 200) * 200, PAGE, 96 * PAGE,
                 "blocks in use from before")
     expect_near(census["other_bytes"], 0, 4 * PAGE, 4 * PAGE, "what the census has not found")
+
+
+@test(beside=True)
+def resident_from_before_in_a_new_glibc():
+    """In glibc 2.42 and newer no mapping guards a thread's stack: the guard is a part of the
+    stack's own mapping."""
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
+        raise NotRunnable("only Linux 6.15 and newer tell where such guards are")
+    truth, profiles, outside = trace("-i", "1", earlier=5 * MIB, prefix=loader("testing"))
+    rows = Rows(profiles["heap"]["resident"])
+    check_sums(profiles["heap"]["resident"], outside)
+    check_stacks(truth, rows)
+    # calls of mmap are not followed here, and the kernel put new mappings behind the file's
+    expect_equal(rows.bytes("bss", "/file"), 0, "what was mapped, but is called data of a file")
 
 
 @test(beside=True)

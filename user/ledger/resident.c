@@ -38,8 +38,9 @@ struct reading {
 	/* The mapping before the current one. */
 	uint64_t last_end;
 	bool last_is_guard; /* its memory must not be accessed */
-	char *last_data;    /* owned; if the mapping is writable data of a file, the file's path;
-			     * else NULL */
+	char *last_data;    /* owned; if the mapping is writable data of a program or library, the
+			     * file's path; else NULL */
+	struct file_id last_code; /* file of the last mapping of code; its data follow its code */
 	/* A mapping's parts by owner. */
 	struct resident_piece *parts;
 	size_t n_parts, parts_room;
@@ -94,6 +95,19 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 	return false;
 }
 
+/* Does the mapping itself begin with pages that must not be accessed? So do stacks of glibc 2.42
+ * and newer (MADV_GUARD_INSTALL). Since Linux 6.15, bit 58 of /proc/PID/pagemap marks such pages
+ * (Documentation/admin-guide/mm/pagemap.rst). */
+static bool begins_with_guard(const struct reading *r, const struct map_entry *map)
+{
+	uint64_t word;
+
+	return r->pagemap_fd >= 0 &&
+	       io__pread(r->pagemap_fd, &word, sizeof(word), map->start / PAGE * sizeof(word)) ==
+		       sizeof(word) &&
+	       word >> 58 & 1;
+}
+
 /* Returns the kind of an anonymous mapping from before the run. *ret_name is its name, if it has
  * one. */
 static enum resident_kind kind_of_earlier(struct reading *r, const struct map_entry *map,
@@ -102,7 +116,8 @@ static enum resident_kind kind_of_earlier(struct reading *r, const struct map_en
 	*ret_name = NULL;
 	if (is_arenas(r, map))
 		return RESIDENT_HEAP;
-	if (r->last_is_guard && r->last_end == map->start && has_stack_pointer(r, map))
+	if (has_stack_pointer(r, map) &&
+	    ((r->last_is_guard && r->last_end == map->start) || begins_with_guard(r, map)))
 		return RESIDENT_STACK;
 	*ret_name = map->path;
 	if (r->last_data && r->last_end == map->start && !*map->path) {
@@ -316,14 +331,17 @@ static int add_mapping(struct reading *r, const struct smaps_entry *e)
 static int take_entry(void *ctx, const struct smaps_entry *e)
 {
 	struct reading *r = ctx;
-	bool is_data = e->map.file.inode && e->map.perms[1] == 'w' && e->map.perms[3] == 'p' &&
-		       !e->hugetlb && !is_shared_memory(&e->map);
+	bool is_data = e->map.file.inode && file_id__equal(&e->map.file, &r->last_code) &&
+		       e->map.perms[1] == 'w' && e->map.perms[3] == 'p' && !e->hugetlb &&
+		       !is_shared_memory(&e->map);
 	int rc = e->rss || e->swap ? add_mapping(r, e) : 0;
 
 	if (rc)
 		return rc;
 	r->pieces->huge_bytes += e->huge;
 	r->pieces->hugetlb_bytes += e->hugetlb;
+	if (e->map.executable && e->map.file.inode)
+		r->last_code = e->map.file;
 	r->last_end = e->map.end;
 	r->last_is_guard = begins(e->map.perms, "---");
 	free(r->last_data);
