@@ -139,7 +139,7 @@ def why_at_full_speed():
 def why_a_list_grows_meanwhile():
     """A list grows at its head during a scan, which does not know the new head. The rest of the
     list must not be called lost."""
-    with Target("holders", "--push", 50000) as target:  # so each search takes longer than the last
+    with Target("holders", "--push", 20000) as target:
         truth = target.go()
         is_held(target.pid, truth["held"])
         is_lost(target.pid, truth["lost"])

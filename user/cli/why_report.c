@@ -16,8 +16,10 @@
 #include "symbolize/variables.h"
 
 /* Each scan may take blocks off the list of lost blocks. If the last scan took off more than this
- * share, the report calls no block lost. */
-#define MOST_UNSETTLED 0.02
+ * share, the report calls no block lost. Suppose that a scan sees half of the held blocks that are
+ * still on the list. Then as many as it takes off remain on the list, and one in twenty of the
+ * blocks that are called lost is held. */
+#define MOST_UNSETTLED 0.05
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 DEFINE_CLEANUP(struct thread_names *, cleanup_thread_names, thread_names__free)
