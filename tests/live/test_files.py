@@ -3,6 +3,7 @@
 copies, containers, programs that are built and run once. A process is traced whichever file it
 runs."""
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -149,6 +150,23 @@ def files_by_the_hundred():
             profiles = by_pid(tracer.stop().out)
     missing = untraced(sizes, profiles)
     expect(not missing, f"{len(missing)} of {n} programs were not traced")
+
+
+@test(beside="wide")
+def files_of_a_program_after_exec():
+    """A child of bash allocates, and then executes a program whose malloc is of no known allocator.
+    That bash was traced does not mean that the program is."""
+    with place() as directory:
+        path, out = os.path.join(directory, "stripped"), os.path.join(directory, "json")
+        expect_equal(run(["strip", "-o", path,
+                          os.path.join(PROGS, "truth_basic_static")]).status, 0, "strip")
+        result = memtrace("-F", "-d", 2, f"--json={out}", "-f", "none", "--", "bash", "-c",
+                          f"sleep 4 | {path} > /dev/null & sleep 4; true")
+        expect_equal(result.status, 0, result)
+        with open(out, encoding="utf-8") as file:
+            [profile] = [p for p in map(json.loads, file) if p["comm"] == "stripped"]
+        expect(profile["alloc_calls"] > 0, "the child of bash allocated nothing")
+        expect_equal(profile.get("not_traced"), "no allocator in its files", "the reason")
 
 
 def disk_free(path):

@@ -16,7 +16,6 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "capture/internal.h"
-#include "capture/patch.h"
 #include "capture/shield.h"
 #include "proc/own.h"
 #include "proc/process.h"
@@ -548,18 +547,6 @@ const struct capture_probe *capture__probes(const struct capture *c, size_t *ret
 {
 	*ret_n = c->n_probes;
 	return c->probes;
-}
-
-bool capture__misses_probes(const struct capture *c, pid_t pid, const struct maps *maps)
-{
-	for (size_t i = 0; i < c->n_probes; i++) {
-		const struct capture_probe *probe = &c->probes[i];
-
-		if (probe->pid == pid &&
-		    patch__is_bare(pid, maps, &probe->allocator->file, &probe->point->place))
-			return true;
-	}
-	return false;
 }
 
 void capture__activate(struct capture *c)

@@ -65,53 +65,63 @@ static bool is_changed(const struct memory_read *read, const uint8_t *bytes,
 	return false;
 }
 
-bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
-		    const struct code_place *place)
+/* Frees a batch's arrays. */
+static void batch__free(struct batch *b)
 {
-	for (size_t i = 0; i < maps->n; i++) {
-		const struct map_entry *e = &maps->entries[i];
-		uint64_t at = place->off - e->off;
-		uint8_t byte;
-
-		if (is_code_of(e, file) && place->off >= e->off && at < e->end - e->start &&
-		    !memory__read(pid, e->start + at, &byte, 1) && byte == place->byte)
-			return true;
-	}
-	return false;
+	free(b->reads);
+	free(b->bytes);
+	free(b->which);
 }
 
-int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
-		const struct code_place *places, size_t n, size_t *ret)
+/* Reads the places in all mappings of the file. 0, also if there are no mappings; or negative
+ * errno, as memory__read_all(). */
+static int read_places(pid_t pid, const struct maps *maps, const struct file_id *file,
+		       const struct code_place *places, size_t n, struct batch *b)
 {
-	_cleanup_free_ struct memory_read *reads = NULL;
-	_cleanup_free_ uint8_t(*bytes)[CODE_BEFORE + 1] = NULL;
-	_cleanup_free_ size_t *which = NULL;
 	size_t room = 0;
-	struct batch b;
-	int rc;
 
 	for (size_t i = 0; i < maps->n; i++)
 		room += is_code_of(&maps->entries[i], file) ? n : 0;
 	if (!room)
 		return 0;
-	reads = calloc(room, sizeof(*reads));
-	bytes = calloc(room, sizeof(*bytes));
-	which = calloc(room, sizeof(*which));
-	if (!reads || !bytes || !which)
-		return -ETIMEDOUT;
-	b = (struct batch){reads, bytes, which, 0};
+	b->reads = calloc(room, sizeof(*b->reads));
+	b->bytes = calloc(room, sizeof(*b->bytes));
+	b->which = calloc(room, sizeof(*b->which));
+	if (!b->reads || !b->bytes || !b->which)
+		return -ENOMEM;
 	for (size_t i = 0; i < maps->n; i++)
 		if (is_code_of(&maps->entries[i], file))
-			add_mapping(&b, &maps->entries[i], places, n);
-	rc = b.n ? memory__read_all(pid, reads, b.n) : 0;
+			add_mapping(b, &maps->entries[i], places, n);
+	return b->n ? memory__read_all(pid, b->reads, b->n) : 0;
+}
+
+int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
+		const struct code_place *places, size_t n, size_t *ret)
+{
+	_cleanup_(batch__free) struct batch b = {};
+	int rc = read_places(pid, maps, file, places, n, &b);
+
 	/* -ESRCH: the process has ended, and cannot be harmed. -EPERM: each further attempt would
 	 * get the same answer. */
 	if (rc && rc != -ESRCH && rc != -EPERM)
 		return -ETIMEDOUT;
 	for (size_t i = 0; i < b.n; i++)
-		if (is_changed(&reads[i], bytes[i], &places[which[i]])) {
-			*ret = which[i];
+		if (is_changed(&b.reads[i], b.bytes[i], &places[b.which[i]])) {
+			*ret = b.which[i];
 			return 1;
 		}
 	return 0;
+}
+
+bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
+		    const struct code_place *places, size_t n)
+{
+	_cleanup_(batch__free) struct batch b = {};
+
+	if (read_places(pid, maps, file, places, n, &b))
+		return false;
+	for (size_t i = 0; i < b.n; i++)
+		if (b.reads[i].ok && b.bytes[i][b.reads[i].len - 1] == places[b.which[i]].byte)
+			return true;
+	return false;
 }

@@ -38,10 +38,10 @@ struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t o
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret);
 
-/* Does process pid have the file's own instruction at the place, in any mapping of the file? Then
- * no probe is there. `maps`: the process's address space. If the memory cannot be read, returns
- * false. */
+/* Does process pid have the file's own instruction at one of n places, in any mapping of the file?
+ * Then no probe is there. `maps`: the process's address space. If the memory cannot be read,
+ * returns false. */
 bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
-		    const struct code_place *place);
+		    const struct code_place *places, size_t n);
 
 #endif

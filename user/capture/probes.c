@@ -599,6 +599,34 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	return rc;
 }
 
+/* Does the probe have to be in the code of process pid, and of no other process? If its allocator
+ * or its function was refused later, memtrace has taken it out. */
+static bool is_own(const struct capture *c, const struct capture_probe *probe, pid_t pid)
+{
+	return probe->pid == pid && !find_refusal(c, probe->allocator, NULL, pid) &&
+	       !find_refusal(c, probe->allocator, probe->point, pid);
+}
+
+bool capture__misses_probes(const struct capture *c, pid_t pid, const struct maps *maps)
+{
+	_cleanup_free_ struct code_place *places = calloc(c->n_probes + 1, sizeof(*places));
+	bool bare = false;
+
+	if (!places)
+		return false;
+	/* the probes of an allocator stand together */
+	for (size_t i = 0, end; i < c->n_probes && !bare; i = end) {
+		const struct allocator *a = c->probes[i].allocator;
+		size_t n = 0;
+
+		for (end = i; end < c->n_probes && c->probes[end].allocator == a; end++)
+			if (is_own(c, &c->probes[end], pid))
+				places[n++] = c->probes[end].point->place;
+		bare = n && patch__is_bare(pid, maps, &a->file, places, n);
+	}
+	return bare;
+}
+
 /* --- regions --- */
 
 struct attach_regions {

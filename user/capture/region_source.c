@@ -94,6 +94,15 @@ int region_source__patched_in(const struct region_source *s, pid_t pid, const st
 	return rc;
 }
 
+bool region_source__is_bare(const struct region_source *s, pid_t pid, const struct maps *maps)
+{
+	struct code_place places[REGION_FUNCTIONS];
+
+	for (size_t i = 0; i < s->n_points; i++)
+		places[i] = s->points[i].place;
+	return !s->syscalls && patch__is_bare(pid, maps, &s->file, places, s->n_points);
+}
+
 /* Notes why the functions cannot be probed, if the process has changed their code. If the code
  * cannot be read, it can mostly be read again a moment later. So several attempts must fail before
  * the failure counts. */

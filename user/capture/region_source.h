@@ -42,6 +42,9 @@ struct region_source {
 int region_source__patched_in(const struct region_source *source, pid_t pid,
 			      const struct maps *maps, const char **ret);
 
+/* Is a probe of the source missing in the code of process pid? As capture__misses_probes(). */
+bool region_source__is_bare(const struct region_source *source, pid_t pid, const struct maps *maps);
+
 /* Finds the source for pid. `maps`: the address space of pid. `loading`: the dynamic linker of pid
  * is still at work, and -ENOENT means that the C library is not mapped yet. meanwhile: is called
  * while a file is read. 0; other negative errno with err. */

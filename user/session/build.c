@@ -382,13 +382,27 @@ uint64_t build__exec_untraced(const struct build *b)
 /* Returns 1 if the main thread has ended and the probes have therefore gone silent, although other
  * threads go on. To find the process of a probe, the kernel looks for the process's main thread.
  * For some kinds of probe the kernel does this at each call. For the other kinds it does this when
- * probes are placed (each window places them), and when another tracer takes a probe out. */
-static uint64_t main_thread_ended(const struct build *b)
+ * probes are placed (each window places them), and when another tracer takes a probe out. regions:
+ * answers for the probes that see regions. */
+static uint64_t main_thread_ended(const struct build *b, bool regions)
 {
 	const struct target *t = b->target;
+	bool silent = regions ? t->regions_silent : t->silent;
+	bool own = regions ? t->regions && !t->regions->syscalls : t->allocators != NULL;
 
-	return t->headless &&
-	       (t->silent || (t->allocators && capture__needs_main_thread(b->capture)));
+	return t->headless && (silent || (own && capture__needs_main_thread(b->capture)));
+}
+
+/* Has an exec left the probes for the process's regions behind? As build__exec_untraced(). */
+static uint64_t exec_left_regions(const struct target *t)
+{
+	if (!t->exec_ns || !t->regions || t->regions->syscalls)
+		return 0;
+	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++)
+		if (t->maps.entries[i].executable &&
+		    file_id__equal(&t->maps.entries[i].file, &t->regions->file))
+			return 0;
+	return 1;
 }
 
 static int add_lost(const struct build *b, struct profile *p)
@@ -414,9 +428,12 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
 	if (!rc)
-		rc = profile__add_lost(p, "exec_untraced", build__exec_untraced(b));
+		rc = profile__add_lost(p, "exec_untraced",
+				       profile__is_regions(p) ? exec_left_regions(b->target)
+							      : build__exec_untraced(b));
 	if (!rc)
-		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));
+		rc = profile__add_lost(p, "main_thread_ended",
+				       main_thread_ended(b, profile__is_regions(p)));
 	if (!rc)
 		rc = profile__add_lost(p, "not_traced", b->not_traced != NULL);
 	if (!rc)

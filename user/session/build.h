@@ -83,12 +83,17 @@ struct target {
 				    * (find.c) */
 	uint64_t begun_by_exec_ns; /* monotonic: when an exec made it a target; 0: no exec */
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
+	/* allocating calls and samples of the programs before that exec */
+	uint64_t exec_calls, exec_samples;
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless; /* its main thread has ended, other threads go on */
 	/* its own probes are in no code: they were placed again after its main thread had ended, or
 	 * the kernel took them out together with another tracer's */
 	bool silent;
+	/* the same of the probes for its regions */
+	bool regions_silent;
+	uint64_t silence_look_ns; /* when memtrace last looked for the probes, monotonic */
 	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
 			   * ended */
 	bool is_victim;	  /* the kernel has chosen it to be killed because memory is short */

@@ -18,7 +18,9 @@ const char *files__not_traced(struct session *s, const struct target *t)
 {
 	bool probed = false, new = !t->maps.n, refused = false, unknown = false;
 
-	if (!s->everywhere || !(s->what & WHAT_HEAP) || t->alloc_calls || t->counters.samples)
+	/* what earlier programs of the process allocated says nothing of the present one */
+	if (!s->everywhere || !(s->what & WHAT_HEAP) || t->alloc_calls > t->exec_calls ||
+	    t->counters.samples > t->exec_samples)
 		return NULL;
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];

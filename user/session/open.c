@@ -244,7 +244,6 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	rc = process__read(pid, &t->info);
 	if (rc)
 		return error__set(err, rc, "pid %d has just ended", pid);
-	t->headless = s->everywhere && process__is_headless(&t->info);
 	rc = watch_target(s, t, err);
 	if (rc)
 		return rc;
@@ -252,7 +251,12 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
 				  t->info.comm, process__why(rc));
-	return capture__add_process(s->capture, pid, &t->process, err);
+	rc = capture__add_process(s->capture, pid, &t->process, err);
+	if (rc)
+		return rc;
+	/* From now on there is news of its main thread's end. It may have ended just before. */
+	t->headless = process__living_thread(pid) != pid;
+	return s->everywhere ? 0 : session__check_alone(pid, err);
 }
 
 /* Puts probes into the target alone, or into its allocators' files, for all processes that run

@@ -318,8 +318,8 @@ static int count_stray(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Counts the children of named processes that are not traced. With a selection, the user has chosen
- * which processes are traced. */
+/* Counts the children of named processes that are not traced. With a selection, none is counted,
+ * because the user has chosen which processes are traced. */
 static void count_strays(struct session *s)
 {
 	if (!s->selection)
@@ -333,8 +333,10 @@ void session__stop(struct session *s)
 	guard__note(s);
 	capture__deactivate(s->capture);
 	budget__hurry(s, false);
-	for (size_t i = 0; i < s->n_targets; i++)
+	for (size_t i = 0; i < s->n_targets; i++) {
+		s->targets[i]->silence_look_ns = 0; /* the last look at the probes in place */
 		targets__read(s, s->targets[i]);
+	}
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	forget_due(s);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;

@@ -42,9 +42,9 @@ void sweep__tables(struct session *s)
 
 /* --- lost news of processes --- */
 
-/* Notes execs and ends of targets if the news of them was lost. Ends are noted only for targets
- * whose ends are known from news alone. Such a target may still live, but run a program that does
- * not fit the selection. */
+/* Notes execs and ends of targets, and of their main threads, if the news of them was lost. Ends
+ * of targets are noted only if they are known from news alone. Such a target may still live, but
+ * run a program that does not fit the selection. */
 static void seek_changed(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -59,6 +59,8 @@ static void seek_changed(struct session *s)
 		rc = capture__process_of(s->capture, t->info.pid, &process, &exec_ns);
 		if (!rc && process == t->process && exec_ns > t->exec_ns)
 			targets__note_exec(s, t, exec_ns);
+		if (process__living_thread(t->info.pid) != t->info.pid)
+			t->headless = true;
 		if (!t->uninvited)
 			continue;
 		if (rc == -ENOENT || rc == -ESRCH || (!rc && process != t->process) ||

@@ -334,7 +334,10 @@ int targets__resume_own(struct session *s, struct target *t)
 {
 	if (t->code_changed) /* a probe over changed code could crash the target */
 		return -EAGAIN;
-	t->silent = t->silent || t->headless;
+	if (t->headless) { /* the kernel would place no probe */
+		t->silent = true;
+		return -ESRCH;
+	}
 	return capture__resume(s->capture, t->allocators, t->info.pid, NULL);
 }
 
@@ -485,6 +488,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 
 	if (!t) {
 		capture__drop_process(s->capture, event->process);
+		s->processes_refused++;
 		return;
 	}
 	t->process = event->process;
@@ -541,9 +545,12 @@ void targets__note_exec(struct session *s, struct target *t, uint64_t exec_ns)
 		region_book__exec(&t->book, exec_ns);
 	series__free(&t->region_series);
 	/* the thread that called exec is the main thread now */
-	t->headless = t->silent = false;
-	if (!capture__counters(s->capture, t->process, &counters))
+	t->headless = t->silent = t->regions_silent = false;
+	if (!capture__counters(s->capture, t->process, &counters)) {
 		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
+		t->exec_calls = capture__alloc_calls(&counters);
+		t->exec_samples = counters.samples;
+	}
 	survivors__exec(&t->budget.survivors, exec_ns);
 	t->budget.pace.cut = true;
 	t->budget.coarsest = t->budget.finest = t->budget.interval;
@@ -627,13 +634,27 @@ void targets__note_sizes(struct target *t)
 	t->file_start_bytes = t->file_bytes;
 }
 
+#define SILENCE_EVERY_NS 1000000000
+
 /* Notes if the kernel has taken probes of the target out. It does so when another tracer takes its
  * own probe out of the same function: it then looks for processes that need the probe no more, and
- * takes a process whose main thread has ended for one of them. */
+ * takes a process whose main thread has ended for one of them. Looks once a second. */
 static void note_silence(const struct session *s, struct target *t)
 {
-	if (t->headless && t->allocators && !t->silent && !t->ended && !s->stop_ns)
-		t->silent = capture__misses_probes(s->capture, t->info.pid, &t->maps);
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	struct maps maps;
+
+	if (!t->headless || t->ended || s->stop_ns || s->everywhere ||
+	    (t->silence_look_ns && now < t->silence_look_ns + SILENCE_EVERY_NS))
+		return;
+	t->silence_look_ns = now;
+	if (maps__read(t->info.pid, &maps))
+		return;
+	if (t->allocators && !t->silent)
+		t->silent = capture__misses_probes(s->capture, t->info.pid, &maps);
+	if (t->regions && !t->regions_stopped_ns && !t->regions_silent)
+		t->regions_silent = region_source__is_bare(t->regions, t->info.pid, &maps);
+	maps__free(&maps);
 }
 
 void targets__read(struct session *s, struct target *t)

@@ -175,12 +175,14 @@ static void test_bare(void **state)
 	put(PAGE + 8, 0xcc);
 	put(2 * PAGE + 8, 0xe8); /* a probe that the kernel has replaced by a call */
 	assert_int_equal(maps__read(getpid(), &maps), 0);
-	assert_false(patch__is_bare(getpid(), &maps, &file, &places[0]));
-	assert_false(patch__is_bare(getpid(), &maps, &file, &places[1]));
-	assert_false(patch__is_bare(getpid(), &maps, &file, &outside));
+	assert_false(patch__is_bare(getpid(), &maps, &file, &places[0], 1));
+	assert_false(patch__is_bare(getpid(), &maps, &file, &places[1], 1));
+	assert_false(patch__is_bare(getpid(), &maps, &file, &outside, 1));
+	assert_false(patch__is_bare(getpid(), &maps, &file, places, 2));
 	put(PAGE + 8, RET);
-	assert_true(patch__is_bare(getpid(), &maps, &file, &places[0]));
-	assert_false(patch__is_bare(getpid(), &maps, &other, &places[0]));
+	assert_true(patch__is_bare(getpid(), &maps, &file, places, 2));
+	assert_true(patch__is_bare(getpid(), &maps, &file, &places[0], 1));
+	assert_false(patch__is_bare(getpid(), &maps, &other, &places[0], 1));
 	maps__free(&maps);
 }
 

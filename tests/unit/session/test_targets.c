@@ -644,17 +644,23 @@ static void probes_that_are_gone_are_noticed(void **state)
 
 	(void)state;
 	t = meet(s, 1);
+	t->allocators = &own;
 	fake.misses_probes = true;
+	s->everywhere = false;
 	targets__read(s, t); /* the main thread lives: the probes are out between windows */
 	assert_false(t->silent);
 	t->headless = true;
-	targets__read(s, t); /* its probes are in the code of all processes */
+	s->everywhere = true; /* probes in the code of all processes stay */
+	targets__read(s, t);
 	assert_false(t->silent);
-	t->allocators = &own;
+	s->everywhere = false;
 	fake.misses_probes = false;
 	targets__read(s, t);
 	assert_false(t->silent);
 	fake.misses_probes = true;
+	targets__read(s, t); /* looks once a second */
+	assert_false(t->silent);
+	t->silence_look_ns = 0;
 	s->stop_ns = 1;
 	targets__read(s, t); /* memtrace itself has taken them out */
 	assert_false(t->silent);
@@ -662,6 +668,27 @@ static void probes_that_are_gone_are_noticed(void **state)
 	targets__read(s, t);
 	assert_true(t->silent);
 	t->allocators = NULL;
+	s->everywhere = true;
+	end(s);
+}
+
+/* A program that was seen to allocate may execute one whose allocator gets no probes. */
+static void who_executes_another_program_may_be_traced_no_more(void **state)
+{
+	struct session *s = begin();
+	struct target *t;
+
+	(void)state;
+	fake.attached = -EINVAL;
+	t = meet(s, 1);
+	fake.samples = 5;
+	targets__read(s, t);
+	assert_null(files__not_traced(s, t));
+	targets__note_exec(s, t, 200);
+	assert_string_equal(files__not_traced(s, t), "its allocator cannot be probed");
+	fake.samples = 6;
+	targets__read(s, t);
+	assert_null(files__not_traced(s, t));
 	end(s);
 }
 
@@ -680,6 +707,7 @@ int main(void)
 		cmocka_unit_test(the_wall_clock_is_noted_with_the_start),
 		cmocka_unit_test(totals_outlive_targets),
 		cmocka_unit_test(probes_that_are_gone_are_noticed),
+		cmocka_unit_test(who_executes_another_program_may_be_traced_no_more),
 		cmocka_unit_test(who_has_ended_has_no_windows),
 		cmocka_unit_test(a_process_that_lost_its_samples_is_kept),
 		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
