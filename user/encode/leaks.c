@@ -211,8 +211,8 @@ struct finding {
 	/* Filters have left out stacks. What the process gains beside these stacks may be in the
 	 * others. */
 	bool filtered;
-	/* no stack surely grows, and more than half of the process's growth is in none of those
-	 * that may: it is not malloc's memory */
+	/* no stack surely grows, and the stacks that may grow explain less than half of the
+	 * process's growth: most of what grows is not malloc's memory */
 	bool elsewhere;
 };
 
@@ -540,6 +540,8 @@ const char *leaks__refusal(const struct profile *profile)
 {
 	if (profile__lost_count(profile, "not_traced"))
 		return "its process was not traced";
+	if (profile__lost_count(profile, "exec_untraced"))
+		return "its process became another program by exec, which was not traced";
 	if (profile->part)
 		return DIFF_OF_PART;
 	if (profile->growth.stacks_known)

@@ -466,7 +466,8 @@ bool profile__is_lower_bound(const struct profile *profile)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
 	return profile->dropped || missed_calls(profile) || profile->regions.stopped_s.known ||
-	       profile__lost_count(profile, "main_thread_ended") || was_withdrawn(profile);
+	       profile__lost_count(profile, "main_thread_ended") ||
+	       profile__lost_count(profile, "exec_untraced") || was_withdrawn(profile);
 }
 
 bool profile__is_upper_bound(const struct profile *profile)
@@ -476,9 +477,20 @@ bool profile__is_upper_bound(const struct profile *profile)
 	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) || missed_calls(profile) || lost_regions(profile) ||
-	       (profile__is_exact(profile) && ((!profile__is_regions(profile) &&
-						profile__lost_count(profile, "freed_unobserved")) ||
-					       profile__lost_count(profile, "main_thread_ended")));
+	       profile__lost_count(profile, "main_thread_ended") ||
+	       (profile__is_exact(profile) && !profile__is_regions(profile) &&
+		profile__lost_count(profile, "freed_unobserved"));
+}
+
+bool profile__is_unknown(const struct profile *profile, const struct estimate *live)
+{
+	if (profile->not_traced)
+		return true;
+	if (live->bytes > 0)
+		return false;
+	return profile__lost_count(profile, "exec_untraced") ||
+	       (profile__is_windowed(profile) && !(profile__watched_s(profile) > 0) &&
+		!profile->alloc_calls);
 }
 
 struct interval profile__live_interval(const struct profile *profile, const struct estimate *live)

@@ -64,9 +64,9 @@ struct profile_frame {
 /* Some locations have no address: those of a file that has only names of functions, and that of
  * LARGE_UNSEEN (large.h). In place of an address, each of them gets a distinct number from
  * PROFILE_NO_ADDR upwards, where no code can be. All these numbers are below PROFILE_FRAME_ADDR.
- * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on. Such a number stays the
- * same in all profiles of a run (ABI_PYTHON_FRAME in bpf/abi.h: no code object lies in the first 64
- * KiB of memory). */
+ * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on, because no code object lies
+ * in the first 64 KiB of memory (ABI_PYTHON_FRAME in bpf/abi.h). Such a number stays the same in
+ * all profiles of a run. */
 #define PROFILE_NO_ADDR	   (1ULL << 63)
 #define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
@@ -366,7 +366,7 @@ struct profile {
 			    * regions, in snapshots, with a selection */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
-	/* growth of what is resident of mapped files and shared memory; 0: not known */
+	/* growth of the resident part of mapped files and shared memory; 0: not known */
 	double file_growth_bytes;
 	uint32_t n_live_threads; /* at the end of the run */
 	bool ended; /* the process ended during the run: "live" then means live at its end */
@@ -533,10 +533,14 @@ bool profile__knows_process_growth(const struct profile *profile);
  * some of the allocations, or if regions were not followed to the end. */
 bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? They are if the probes were taken out for a time, if the
- * kernel did not run their program for some calls, if calls that give regions back may be lost, or
- * if memtrace records every allocation but no probe saw some of the frees. For page faults they
+ * kernel did not run their program for some calls, if calls that give regions back may be lost, if
+ * the main thread's end silenced the probes, or if memtrace records every allocation but no probe
+ * saw some of the frees. For page faults they
  * never are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
+/* Is nothing known of what the process holds? So it is if the process was not traced, or not since
+ * its last exec, or if it has had no window. live: the profile's live memory. */
+bool profile__is_unknown(const struct profile *profile, const struct estimate *live);
 /* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
  * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
  * estimate__unseen(), or at 0 if the process allocated nothing. In windows this end is not known,

@@ -35,6 +35,8 @@ struct group {
 	/* the largest high end of a process that seems to hold nothing; NaN: one is not known */
 	double unseen;
 	bool no_low, no_high; /* the figure of one of the processes is a bound without this end */
+	size_t n_known;	      /* number of processes of whose live memory something is known */
+	bool cost_unknown;
 	struct growth_sum growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
 	struct pool_sum pools[MOST_POOLS + 1]; /* the last pool has the sum of all others */
@@ -102,6 +104,10 @@ static int add(struct group *g, const struct process *p)
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
 	g->windows += (double)profile->windows.n;
+	g->cost_unknown |= !profile->overhead_pct.known && profile->cpu_time_ns;
+	if (profile__is_unknown(profile, &p->live))
+		return 0;
+	g->n_known++;
 	estimate__merge_process(&g->live, &p->live);
 	g->no_low |= profile__is_upper_bound(profile);
 	g->no_high |= profile__is_lower_bound(profile);
@@ -209,17 +215,17 @@ static double of_untraced(const struct group *g)
 
 static double of_live(const struct group *g)
 {
-	return g->n ? g->live.bytes : NAN;
+	return g->n_known ? g->live.bytes : NAN;
 }
 
 static double of_live_low(const struct group *g)
 {
-	return g->n && !g->no_low ? estimate__interval(&g->live).low : NAN;
+	return g->n_known && !g->no_low ? estimate__interval(&g->live).low : NAN;
 }
 
 static double of_live_high(const struct group *g)
 {
-	if (!g->n || g->no_high)
+	if (!g->n_known || g->no_high)
 		return NAN;
 	return g->live.bytes > 0 ? estimate__interval(&g->live).high : g->unseen;
 }
@@ -241,7 +247,7 @@ static double of_growth_high(const struct group *g)
 
 static double of_cost(const struct group *g)
 {
-	return g->cost_cores;
+	return g->n && !g->cost_unknown ? g->cost_cores : NAN;
 }
 
 /* A figure of each group. */
@@ -609,12 +615,12 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	family(form, "allocated_bytes", "gauge", "bytes",
 	       "Estimated bytes allocated since tracing began.");
 	for (size_t i = 0; i < n_groups; i++)
-		if (groups[i].n)
+		if (groups[i].n_known)
 			sample(to, "allocated_bytes", &groups[i], groups[i].alloc_bytes);
 	family(form, "freed_bytes", "gauge", "bytes",
 	       "Estimated bytes allocated since tracing began and freed.");
 	for (size_t i = 0; i < n_groups; i++)
-		if (groups[i].n)
+		if (groups[i].n_known)
 			sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
 	put_pools(form, groups, n_groups);
 	family(form, "stack_live_bytes", "gauge", "bytes",

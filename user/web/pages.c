@@ -90,7 +90,7 @@ static void put_live(FILE *to, const struct process *p)
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 	bool lower = profile__is_lower_bound(p->latest), upper = profile__is_upper_bound(p->latest);
 
-	if (p->latest->not_traced) {
+	if (profile__is_unknown(p->latest, &p->live)) {
 		fputs("<td class=\"e\">not known</td><td></td>", to);
 		return;
 	}
@@ -380,7 +380,7 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		const char *not_traced = p->latest->not_traced;
+		bool unknown = profile__is_unknown(p->latest, &p->live);
 		struct interval live = profile__live_interval(p->latest, &p->live);
 		struct json target = json__open(&list, NULL, "{");
 
@@ -391,11 +391,11 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_bool(&target, "active", !p->ended && !p->inactive);
 		json__put_bool(&target, "outdated", p->outdated);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
-		if (not_traced)
-			json__put_text(&target, "not_traced", not_traced);
-		json__put_signed(&target, "live_bytes", not_traced ? NAN : p->live.bytes);
-		json__put_signed(&target, "live_bytes_low", not_traced ? NAN : live.low);
-		json__put_signed(&target, "live_bytes_high", not_traced ? NAN : live.high);
+		if (p->latest->not_traced)
+			json__put_text(&target, "not_traced", p->latest->not_traced);
+		json__put_signed(&target, "live_bytes", unknown ? NAN : p->live.bytes);
+		json__put_signed(&target, "live_bytes_low", unknown ? NAN : live.low);
+		json__put_signed(&target, "live_bytes_high", unknown ? NAN : live.high);
 		json__put_real(&target, "growth_bytes_per_s", p->growth.bytes_per_s);
 		json__put_real(&target, "growth_low", p->growth.low);
 		json__put_real(&target, "growth_high", p->growth.high);
@@ -527,7 +527,8 @@ int list_deaths(const struct site *site, FILE *to)
 		json__put_real(&death, "time", end_of(p));
 		json__put_bool(&death, "out_of_memory", p->latest->out_of_memory);
 		json__put_uint(&death, "signal", p->latest->killed_by_signal);
-		json__put_signed(&death, "live_bytes", p->latest->not_traced ? NAN : p->live.bytes);
+		json__put_signed(&death, "live_bytes",
+				 profile__is_unknown(p->latest, &p->live) ? NAN : p->live.bytes);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");

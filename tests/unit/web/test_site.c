@@ -723,6 +723,29 @@ static void a_process_that_cannot_be_traced(void **state)
 		    "not known, the process is not traced: no allocator in &lt;its&gt; files");
 }
 
+/* Nothing is known of it either if it became another program, or still waits for a window. */
+static void a_process_of_which_nothing_was_seen(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *metrics;
+
+	(void)state;
+	assert_int_equal(profile__add_lost(profile, "exec_untraced", 1), 0);
+	come_with(profile, 7, "exec", START_NS, 1);
+	profile = new_profile(1);
+	profile->mode = MODE_WINDOWED;
+	come_with(profile, 8, "waits", START_NS, 1);
+	metrics = ask_with("/metrics", NULL, NULL, 200);
+	assert_has(metrics, "memtrace_processes{group=\"exec\"} 1\n");
+	assert_has(metrics, "memtrace_processes_windowed{group=\"waits\"} 1\n");
+	assert_null(strstr(metrics, "bytes{group=\"exec\""));
+	assert_null(strstr(metrics, "bytes{group=\"waits\""));
+	free(metrics);
+	assert_metrics_are_read();
+	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\":null");
+	assert_says("/", NULL, NULL, 200, "<td class=\"e\">not known</td>");
+}
+
 static void threads_of_one_name_are_a_pool(void **state)
 {
 	const char *const names[] = {"wor<ker-12", "wor<ker-7"}, *const others[] = {"42", "other"};
@@ -1284,6 +1307,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(receivers_with_one_url, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_that_is_not_traced, begin, end),
 		cmocka_unit_test_setup_teardown(a_process_that_cannot_be_traced, begin, end),
+		cmocka_unit_test_setup_teardown(a_process_of_which_nothing_was_seen, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_ends_while_the_process_rests, begin, end),
