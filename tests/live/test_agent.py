@@ -792,8 +792,8 @@ def agent_leaves_alone_without_a_main_thread():
 
 @test(beside="wide")
 def agent_leaves_alone_an_exec_by_thread():
-    """The main thread of a process has ended when the process is deactivated. Then another thread
-    executes a program. The process stays deactivated, and can be activated."""
+    """The main thread of a process has already ended when the process is deactivated. Then another
+    thread executes a program. The process stays deactivated, and can be activated."""
     with Target("strange", "exec", "--headless") as target, \
             Agent("--comm", "strange", "--max-overhead", "off", "-i", "1") as agent:
         pid = target.pid

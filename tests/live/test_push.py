@@ -192,8 +192,8 @@ def push_to_a_receiver_that_hangs():
 
 @test(beside=True)
 def push_to_a_receiver_that_refuses():
-    """The agent waits after 429 with Retry-After, retries later if nobody listens, and gives up
-    after 400 and redirects. All of it is counted."""
+    """After status 429 with Retry-After, the agent waits. If nobody listens, it tries again later.
+    After status 400 or a redirect, it gives up. All of this is counted."""
     with Receiver() as receiver, Receiver() as other, \
             Endless("leaking", "--rate", "1000") as target:
         receiver.mode, receiver.answer_headers = 429, {"Retry-After": "2"}

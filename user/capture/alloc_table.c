@@ -365,8 +365,8 @@ static const struct alloc_function postgres_functions[] = {
 };
 
 /* PostgreSQL from 16 on. Each kind of context has its own functions. palloc, pfree,
- * MemoryContextReset and the like call these functions through a table of pointers. The end of a
- * context also calls the function of each context below it. */
+ * MemoryContextReset and the like call these functions through a table of pointers. When a context
+ * ends, the function that ends it is also called for each context below it. */
 #define METHOD_ALLOC ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)
 #define METHOD_REALLOC                                                                             \
 	REALLOC(.ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_CHUNK, .wraps = WRAPS_BY_STACK)

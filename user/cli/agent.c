@@ -65,8 +65,8 @@ struct run {
 };
 
 /* argc, argv: the agent's arguments as given. in_force: the arguments that the present tracer has.
- * before: earlier arguments; they are the last ones with which a tracer has started. In in_force
- * and before, the lines of the agent's file replace --config. */
+ * before: earlier arguments; they are the last ones with which a tracer has started. Both have the
+ * lines of the agent's file in place of --config. */
 struct command_line {
 	int argc;
 	char **argv;

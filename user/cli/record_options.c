@@ -156,8 +156,8 @@ static const struct option_row view_rows[] = {
 	 .help = "also: live memory by component, by that file's rules",
 	 .man = "Each line is a rule: a component, which may be a path; function, module (the "
 		"mapped file) or file (the source file); and a POSIX extended regular expression "
-		"that matches the name. Of a stack's frames that rules match, the one nearest to "
-		"the allocation gives the stack its component."},
+		"that matches the name. If rules match several frames of a stack, the frame "
+		"nearest to the allocation decides."},
 	{"threads", .flag = offsetof(struct record_config, more.threads),
 	 .help = "who allocated, who freed whose memory, who owns it",
 	 .man = "Threads whose names differ only in numbers count as one pool. Only calls that "

@@ -47,8 +47,8 @@ struct trace_config {
 	size_t n_owners;
 };
 
-/* Parses per cent of CPU time, or "off". *ret: a share, 0.001..1; 0: off. 0, or EXIT_USAGE after a
- * complaint. */
+/* Parses per cent of CPU time, or "off". Sets *ret to the share, 0.001..1, or to 0 for "off".
+ * Returns 0, or EXIT_USAGE after a complaint. */
 int parse_overhead(const char *command, const char *text, double *ret);
 
 /* Sets the defaults. */

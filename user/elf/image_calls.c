@@ -13,9 +13,9 @@
 /* A longer table of relocations is used only up to this limit (bytes), because it is searched again
  * for each slot. */
 #define MAX_RELOCATION_BYTES (16u << 20)
-/* Limit of the bytes that are searched for one image in all, some two seconds' work. A hostile file
- * may have thousands of jumps by slots, and each slot's relocation may be at the end of a large
- * table. */
+/* All searches for the slots of one image together read at most this many bytes of relocations,
+ * which takes some two seconds. A hostile file may have thousands of jumps by slots, and each
+ * slot's relocation may be at the end of a large table. */
 #define MAX_SEARCHED (4ULL << 30)
 
 /* Calls fn for each piece of all executable segments, with the piece's vaddr. The pieces overlap by

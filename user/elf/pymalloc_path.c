@@ -217,7 +217,8 @@ static int add_found(struct finder *f, const struct found *new)
 }
 
 /* Describes a probe at the instruction that was decoded last. registers: their values before this
- * instruction. False: no register holds the block, or the pool of a block that is given out. */
+ * instruction. False: no register holds the block; or the block is given out, and no register holds
+ * its pool. */
 static bool describe(const struct finder *f, const struct flow_registers *registers,
 		     const struct event *event, uint64_t vaddr, struct pymalloc_place *ret)
 {

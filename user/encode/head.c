@@ -405,8 +405,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 				 "interval samples more");
 	} else if (profile__lost_count(profile, "dropped_by_exec")) {
 		sink__printf(sink,
-			     "live heap: nothing is %slive of what the present program allocated; "
-			     "what the one before its exec held is gone",
+			     "live heap: after the exec, nothing is %slive; the memory of the "
+			     "program before it is gone",
 			     seen);
 	} else {
 		sink__printf(sink,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes JSON piece by piece, without a copy of the document in memory. For this room, and for
- * commands that print no profile. */
+/* Writes JSON piece by piece, without a copy of the document in memory. Used by the files of
+ * user/encode, and by commands that print no profile. */
 #ifndef MEMTRACE_ENCODE_JSON_H
 #define MEMTRACE_ENCODE_JSON_H
 

@@ -97,8 +97,8 @@ double sampling_high(const struct profile *profile, double bytes);
  * stacks_truncated 3". Puts nothing if all are zero. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);
 
-/* Returns the sentence that describes a contradiction in the profile, printable; NULL: no memory.
- * The caller frees it. */
+/* Returns a printable sentence that describes a contradiction in the profile; NULL: no memory. The
+ * caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
 /* Returns the word that goes before the sentence of contradiction_text(): "CONTRADICTION: ", or

@@ -57,8 +57,8 @@ struct tree {
 	double gone_bytes;
 	bool unsure; /* no interval of a change is known, because one profile was windowed or does
 		      * not say how it was sampled */
-	/* upper end of the 95 % interval of live bytes for a stack without samples in the profile,
-	 * and in the older one */
+	/* of a stack without samples: upper end of the 95 % interval of its live bytes, in the
+	 * profile and in the older profile */
 	double unseen_live, unseen_base;
 	char (*addresses)[24]; /* private: names of frames that have none */
 };

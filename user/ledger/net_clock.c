@@ -572,7 +572,7 @@ static double normal_below(double z)
 	return erfc(-z * M_SQRT1_2) / 2;
 }
 
-/* Returns the likelihood of F by the limits that waits set, up to a constant factor. If a limit
+/* Returns the likelihood of F, given the limits that waits set, times a constant. If a limit
  * is wrong, it may be anywhere between 0 and `highest`. So if the limits are close together,
  * probably neither is wrong. */
 static double agrees(const struct by_waits *waits, double felt, double highest)

@@ -174,9 +174,10 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* While probes are in the code of all processes and cost little: lets samples come closer than
- * asked for, where they still cost little. Looks at a process seldom: a machine has hundreds of
- * processes that cost little, and none of them can exceed a limit meanwhile. */
+/* While probes are in the code of all processes and cost little: samples a process at a shorter
+ * interval than asked for, if its samples still cost little then. Looks at a process seldom: a
+ * machine has hundreds of processes that cost little, and none of them can exceed a limit
+ * meanwhile. */
 static void watch_calm(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);

@@ -40,9 +40,9 @@
  * seem to grow by more than this. Then memtrace assumes that all stacks follow the wall clock, as
  * far as this explains the difference. The growth of each stack is divided by the same factor. The
  * live bytes of stacks whose blocks stay are divided by this factor, too. Stacks whose live memory
- * is known from continuous stretches (struct windowed_result.held) stay as they are. There is one
- * exception: the stacks whose blocks stay would add more blocks than the process gains. Then their
- * blocks replace older ones (a table that turns over slowly), and no figure is divided.
+ * is known from continuous stretches (struct windowed_result.held) stay as they are. No figure is
+ * divided if, by the estimates, the stacks whose blocks stay add more blocks than the process
+ * gains. Then their blocks replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does between them. If blocks end by the wall clock,

@@ -185,9 +185,9 @@ static void add_ages(struct survival_ages *const *groups, size_t n, int without,
 }
 
 /* Returns the rate m of frees at an address, per second. pairs: pairs of an address and a window.
- * frees: pairs with at least one free. If frees come at random, a window of t seconds has no free
- * with the chance exp(-m t). If all pairs had a free, m would be infinite. So the share of pairs
- * with a free is limited to 0.99. */
+ * frees: pairs with at least one free. If frees come at random, the chance that a window of t
+ * seconds has no free is exp(-m t). If all pairs had a free, m would be infinite. So the share of
+ * pairs with a free is limited to 0.99. */
 static double free_rate(double pairs, double exposed, double frees)
 {
 	double share = fmin(frees / pairs, 0.99);

@@ -137,7 +137,7 @@ static size_t parse_lines(const char *text, size_t len, struct entry *entries, s
 
 /* --- which lines are needed --- */
 
-/* Returns the first address from number i on that no line has yet. */
+/* Finds the first address, from number i on, that no line has covered yet. Returns its number. */
 static size_t first_open(size_t *next, size_t i)
 {
 	while (next[i] != i) {
@@ -147,7 +147,7 @@ static size_t first_open(size_t *next, size_t i)
 	return i;
 }
 
-/* Keeps only the entries that are the last one for some wanted address. Returns their number;
+/* Keeps an entry only if it is the last one for a wanted address. Returns the number of entries;
  * -ENOMEM. In this way a file of a million lines takes little more time than to read it, because a
  * profile has some thousand addresses. */
 static ssize_t keep_wanted(struct entry *entries, size_t n_entries,

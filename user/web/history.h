@@ -25,7 +25,7 @@ struct moment {
 	uint64_t taken_ns; /* by the wall clock */
 	struct held *held; /* ascending by id; owned */
 	size_t n;
-	bool complete; /* true: an id that is not in `held` held nothing; false: how much it held is
+	bool complete; /* true: an id that is missing in `held` had 0 bytes; false: its bytes are
 		        * not known */
 };
 

@@ -246,7 +246,7 @@ static void test_merged_usr(void **state)
 
 /* --- out of the root --- */
 
-/* Makes place a link to directory, which is outside of the root. */
+/* Puts a link at `place` in the root. The link leads to `directory`, outside of the root. */
 static void lay_link(const char *place, const char *directory)
 {
 	shell_run(dir, "rm -rf root/%s; mkdir -p $(dirname root/%s); ln -s %s root/%s", place,

@@ -306,7 +306,7 @@ static void nothing_live_is_one_sentence(void **state)
 	profile->samples = 2;
 	assert_int_equal(profile__add_lost(profile, "dropped_by_exec", 1), 0);
 	text = table_of(profile, (struct table_options){});
-	assert_has(text, "live heap: nothing is seen that is live of what the present program ");
+	assert_has(text, "live heap: after the exec, nothing is seen that is live; ");
 	free(text);
 	profile->alloc_calls = profile->samples = 0;
 	assert_int_equal(profile__add_lost(profile, "functions_refused", 1), 0);

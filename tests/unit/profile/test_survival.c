@@ -251,7 +251,7 @@ static void dead_addresses_say_nothing_of_the_young(void **state)
 	assert_true(survival__at(&s, 0.5) < 0.05);
 }
 
-/* All contents change, and few blocks are freed, because blocks are written to while they live. */
+/* All contents change, though few blocks are freed: blocks are written to while they live. */
 static void contents_that_change_in_use_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
