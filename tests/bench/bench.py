@@ -1811,8 +1811,8 @@ class WebServer:
         self.port = int(self.child.line_like(r"^port (\d+)$")[1])
 
     def serve(self, requests):
-        """Requests a second of the clock, and of the server's CPU time. There are always 4 requests
-        under way."""
+        """Returns how many requests are served per second of wall time, and per second of the
+        server's CPU time. There are always 4 requests under way."""
         before, n = on_cpu_ns(self.pid) or 0, [requests - requests // 8, requests // 8]
         seconds = 0
         for path, count in zip(("items/7", "store/9"), n):

@@ -152,8 +152,8 @@ def service(variant, python="/usr/bin/python3", root="", of=""):
     what = f"python{of or 3}: a service that leaks 4,000 objects a second: {variant}"
     case = server(what, Service, {"kept": "remember"}, grows=["kept"])
     if variant == "dicts":
-        # Python keeps free dictionaries in a list. So most dictionaries that `remember` keeps are
-        # blocks that the parser has allocated: only the sum of both has a truth.
+        # Python keeps free dictionaries in a list. So the parser has allocated the blocks of most
+        # dictionaries that `remember` keeps. The truth is known only for both functions together.
         case["groups"] = {"kept": "remember|raw_decode|JSONDecoder[.]raw_decode"}
     return {**case, "variant": variant, "python": python, "root": root}
 

@@ -324,8 +324,8 @@ void capture__allow(struct capture *c, const struct file_id *file, const char *f
 }
 
 /* Frees the places that released objects have in the kernel's tables, if an object's last link is
- * gone. If a function's place were free earlier, a hit of its old probe would count for the next
- * function that gets the place. */
+ * gone. If a function's place were freed before that, a hit of its old probe would count for the
+ * next function that gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;

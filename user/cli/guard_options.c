@@ -30,7 +30,7 @@ int guard_config__read(const struct guard_config *c, const char *command,
 
 	*ret = (struct guard){};
 	if (!c->cert != !c->key)
-		return usage_error(command, "--tls-cert and --tls-key are given together");
+		return usage_error(command, "give both --tls-cert and --tls-key, or neither");
 	if (for_other_hosts && (!c->cert || !c->token))
 		return usage_error(
 			command,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace top: shows which stacks hold memory, and keeps the screen up to date. The session is the
  * same as that of memtrace record. top_view.h makes the screen's text, and terminal.h shows it.
- * This file is the loop between these three. */
+ * This file has the loop that connects the three. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>

@@ -103,8 +103,8 @@ static int find_table(struct finder *f, const struct elf_image *image)
 	return 0;
 }
 
-/* Does the load show that the tree is in a state, and that a pointer in memory leads to this state?
- * If so, records the offsets of the pointer and of the tree. */
+/* Does the load show that the tree is a part of a state's struct, and that a pointer in memory
+ * leads to this struct? If so, records the offsets of the pointer and of the tree. */
 static void learn_state(struct finder *f, const struct flow_place *load)
 {
 	struct flow_value root;
@@ -398,7 +398,7 @@ static int give_places(struct finder *f)
 	return 0;
 }
 
-/* Explains all mentions of the variables (up to 3.11). In 3.9, arenas are in an array. */
+/* Explains all mentions of pymalloc's variables (up to 3.11). In 3.9, arenas are in an array. */
 static int explain_variables(struct finder *f, uint64_t free_function)
 {
 	int rc = finder__walk(f, free_function, NULL);

@@ -59,7 +59,7 @@ struct builder {
 /* --- entries ------------------------------------------------------------------------------------
  */
 
-/* Interprets each letter of the augmentation string. data stands at the augmentation data. */
+/* Interprets each letter of the augmentation string. data: begins at the augmentation data. */
 static bool read_augmentation(struct cie *cie, const char *letters, struct cursor data)
 {
 	for (; *letters; letters++) {

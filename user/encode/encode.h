@@ -346,9 +346,10 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 const char *format_bytes(double bytes, char *buf);
 
 /* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
- * of a core, a share of their CPU time says little about the effect of tracing. If the cost is then
- * 1 % or more, the text is "0.4 % of a core", and true is returned. overhead_pct: the cost in per
- * cent of their CPU time. cpu_cores: how many cores they use on average; 0: not known. */
+ * of a core, this share says little about the effect of tracing. So if it is 1 % or more then, the
+ * cost is given as a share of a core: "0.42 % of a core". Returns whether it is given so.
+ * overhead_pct: the cost in per cent of their CPU time. cpu_cores: how many cores they use on
+ * average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

@@ -166,8 +166,8 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 			     holder);
 	else if (!s->sure && !isfinite(s->low))
 		sink__puts(sink,
-			   "   To confirm: a longer run, judged alone, tells how sure its growth "
-			   "is.\n");
+			   "   To confirm: trace longer, and judge that profile by itself: it "
+			   "tells how sure this growth is.\n");
 	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
@@ -206,7 +206,7 @@ struct finding {
 	struct optional process;
 	double least; /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited; /* is_limited() */
-	/* windows show that the process's blocks become more, but perhaps not of which stack */
+	/* windows show that the process gains blocks, but perhaps not which stack gains them */
 	bool somebody;
 	/* Filters have left out stacks. What the process gains beside these stacks may be in the
 	 * others. */
@@ -461,7 +461,7 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* --- of one profile --- */
 
-/* Adds the ages of a stack or group. Survival is known for single stacks only. For a group of
+/* Fills in the ages of a stack or group. Survival is known for single stacks only. For a group of
  * stacks that are printed the same, the ages of one stack are used, if this stack holds at least
  * half of the group's memory. */
 static void add_ages(struct suspect *s, const struct profile *profile,

@@ -62,7 +62,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	return true;
 }
 
-/* Is `freed` the difference of `allocated` and `live`, so that readers can compute it? */
+/* Is `freed` just `allocated` less `live`? Then readers can compute it. */
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;

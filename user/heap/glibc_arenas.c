@@ -43,7 +43,8 @@ static bool has_sound_links(const unsigned char *bytes)
 	return next && next % 8 == 0 && top && top % CHUNK_ALIGN == 0;
 }
 
-/* Do these bytes, which begin at addr, look like a main arena from its member `top` on? */
+/* Do the bytes look like the part of a main arena that begins with its member `top`? addr: their
+ * address. */
 static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 {
 	size_t empty = 0;

@@ -90,7 +90,7 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
-/* Collects the blocks of the list from its head, *ret_head, on. The results are those of
+/* Collects the blocks of the list. *ret_head: its head. The results are those of
  * follow(). */
 static int walk(struct glibc *g, struct list *list, uint64_t *ret_head)
 {
@@ -294,8 +294,8 @@ static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key
 	return false;
 }
 
-/* Counts the blocks in a thread cache as free. broken: the bit of a size is set if a list of this
- * size could not be followed to its end. */
+/* Counts the blocks in a thread cache as free. broken: has a bit for each block size, which is
+ * set if a list of blocks of this size could not be followed to its end. */
 static int free_tcache(struct glibc *g, const struct glibc_block *block, struct list *list,
 		       uint64_t *broken)
 {

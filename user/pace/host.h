@@ -70,8 +70,8 @@ struct host {
 	 * sampling intervals of all processes, except for a process whose own factor is larger */
 	struct thinning thinning;
 	/* changed_ns: when probes were last placed or removed everywhere. return_ns: before this
-	 * time, probes must not be placed everywhere again. back_off_ns: return_ns less the time
-	 * of the call of host__left() or host__not_returned() */
+	 * time, probes must not be placed everywhere again. back_off_ns: the time from the call of
+	 * host__left() or host__not_returned() to return_ns */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */

@@ -27,7 +27,7 @@ struct others {
 double others__share(double trapped, double visited, double run);
 
 /* Returns the extra cost of all calls so far, in nanoseconds. counts, calls_ns: present totals.
- * calls_ns is the cost of all calls by the calibration, which was measured without other
+ * calls_ns is what all calls cost according to the calibration, which was measured without other
  * tracers. */
 double others__note(struct others *others, const struct others_counts *counts, double calls_ns);
 

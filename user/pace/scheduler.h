@@ -109,8 +109,9 @@ struct pace_ops {
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
 	/* Sets the sampling interval to `factor` times the interval asked for. If `factor` is below
 	 * 1 and the process holds too many samples for it, sets a longer interval. Returns the new
-	 * interval / the interval asked for. Called when the process's window is or becomes
-	 * continuous tracing, which stands for no time without probes. */
+	 * interval / the interval asked for. Called when the process's window is continuous
+	 * tracing, or turns into it. Continuous tracing stands only for itself: there is no gap for
+	 * which it must stand. */
 	double (*restore_interval)(void *ctx, struct paced *process, double factor);
 	/* Reads the contents of all the process's blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);

@@ -564,7 +564,7 @@ bool profile__lacks_room(const struct profile *profile);
 uint64_t profile__lost_count(const struct profile *profile, const char *name);
 
 /* Counters of what a filter has left out: whole stacks, and live bytes. A filter by thread or age
- * may leave out a part of each stack, and no whole stack. */
+ * can leave out live bytes although all stacks are kept. */
 #define LOST_FILTERED	    "filtered_stacks"
 #define LOST_FILTERED_BYTES "filtered_bytes"
 /* Has a filter left something out, so that the profile is only a part of the original? */

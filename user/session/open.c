@@ -259,8 +259,8 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	return s->everywhere ? 0 : session__check_alone(pid, err);
 }
 
-/* Puts probes into the target alone, or into its allocators' files, for all processes that run
- * these files. */
+/* Puts probes into the target alone. Or puts them into its allocators' files, and so into all
+ * processes that run these files. */
 static int attach_allocators(struct session *s, struct target *t, struct error *err)
 {
 	if (!s->everywhere)

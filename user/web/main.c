@@ -495,7 +495,7 @@ int main(int argc, char **argv)
 		fputs("memtrace-web: `memtrace agent` starts it\n", stderr);
 		return 2;
 	}
-	/* Other processes of the user nobody must not read the key in this process's memory. */
+	/* Keeps the key in this process's memory from other processes of the same user (nobody). */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "memtrace-web");
 	signal(SIGPIPE, SIG_IGN);

@@ -237,7 +237,7 @@ static void what_guards_addresses(void **state)
 	assert_int_equal(
 		guard_config__read(&(struct guard_config){.cert = "/none"}, "agent", NULL, &guard),
 		EXIT_USAGE);
-	assert_words(heard, "--tls-cert and --tls-key are given together");
+	assert_words(heard, "give both --tls-cert and --tls-key, or neither");
 	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent",
 					    "0.0.0.0:1", &guard),
 			 EXIT_USAGE);

@@ -157,7 +157,8 @@ static void files_that_cannot_be_written(void **state)
 		       "dir", "old", "new");
 }
 
-/* A file must not replace what a descriptor's name leads to, such as the link /dev/stdout. */
+/* Output to a descriptor's name, such as /dev/stdout, goes to the descriptor. rename() would
+ * replace the link itself. */
 static void descriptors_are_written_to(void **state)
 {
 	(void)state;

@@ -340,8 +340,8 @@ static void test_versions(void **state)
 	symtab__free(tab);
 }
 
-/* One name is the tail of another, and begins in the middle of a character: its first byte is a
- * control character in terminals with 8 bits. */
+/* One name is the tail of another, and begins inside a UTF-8 character. The first byte of this tail
+ * is a control character on 8-bit terminals. */
 static void test_name_within_a_character(void **state)
 {
 	static const char source[] = "start:\n"
