@@ -18,8 +18,8 @@
 
 /* An instruction of a file. It may lie after its function's entry. A patch puts a jump at the
  * entry, and the jump is longer than one instruction. So the jump may cover this instruction with
- * any bytes, even with the file's own byte or a breakpoint. Therefore the bytes of the function before
- * the instruction are compared, too. */
+ * any bytes, even with the file's own byte or a breakpoint. Therefore the bytes of the function
+ * before the instruction are compared, too. */
 struct code_place {
 	uint64_t off;	  /* offset in the file */
 	uint8_t byte;	  /* the instruction's first byte */

@@ -9,10 +9,12 @@ bool more_tables__any(const struct more_tables *more)
 static int put_leaks(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink)
 {
-	if (profile->growth.stacks_known)
+	const char *refusal = leaks__refusal(profile);
+
+	if (!refusal)
 		return sink__puts(sink, "\n") ?: encode_leaks(profile, options, sink);
 	return sink__printf(sink, "\nmemtrace: pid %d: which stacks leak cannot be told: %s\n",
-			    (int)profile->pid, leaks__refusal(profile));
+			    (int)profile->pid, refusal);
 }
 
 /* Puts the tables that come below the heap's table. */

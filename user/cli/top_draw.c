@@ -206,7 +206,7 @@ static int fill_cells(struct cells *cells, const struct row *row)
 	fill_numbers(cells, profile, row->numbers);
 	if (row->group)
 		return 0;
-	if (profile->not_traced)
+	if (profile__unknown_why(profile, &row->process->numbers.live))
 		fill_unknown(cells);
 	comm = text_printable(profile->comm);
 	shorter = comm ? text_shorten(comm, COMMAND_MAX) : NULL;
@@ -278,6 +278,7 @@ static int put_row(const struct top_view *view, const struct grid *grid, size_t 
 	const struct row *row = &view->rows[view->first + i];
 	const struct profile *profile = row->process->profile;
 	const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
+	const char *why = profile__unknown_why(profile, &row->process->numbers.live);
 	size_t used = grid__put_row(grid, i, NULL, sink);
 	int rc = 0;
 
@@ -285,8 +286,8 @@ static int put_row(const struct top_view *view, const struct grid *grid, size_t 
 		rc = put_where(profile, group->site,
 			       width > used + MIN_WHERE ? width - used : MIN_WHERE,
 			       view->show_runtime, sink);
-	else if (profile->not_traced)
-		rc = sink__printf(sink, "(not traced: %s)", profile->not_traced);
+	else if (why)
+		rc = sink__printf(sink, "(not traced: %s)", why);
 	return rc ? rc : sink__puts(sink, "\n");
 }
 

@@ -525,10 +525,11 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 		     (int)profile->pid, comm, profile->duration_s,
 		     profile_mode__name(profile->mode), exact_word(profile),
 		     with_commas(profile->alloc_calls, a), with_commas(profile->free_calls, b));
-	sink__printf(sink, "live regions: %s%s in %s piece%s",
-		     profile__is_lower_bound(profile) ? "AT LEAST " : "",
-		     format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
-		     live->objects == 1 ? "" : "s");
+	sink__printf(
+		sink, "live regions: %s%s in %s piece%s",
+		bound_words(profile__is_lower_bound(profile), profile__is_upper_bound(profile)),
+		format_bytes(live->bytes, bytes), with_commas(to_integer(live->objects), a),
+		live->objects == 1 ? "" : "s");
 	/* the kinds are known for all stacks together only, not for what a filter has left */
 	for (int i = 0; i < REGION_MEMORY_KINDS && !profile__is_filtered(profile); i++) {
 		if (!(profile->regions.kind_bytes[i] > 0))

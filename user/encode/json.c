@@ -145,12 +145,13 @@ static void put_integer(struct json *json, const char *key, double value)
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = profile__live_interval(profile, live);
+	bool known = !profile__unknown_why(profile, live);
 
-	json__put_uint(json, "live_bytes", to_integer(live->bytes));
-	put_integer(json, "live_bytes_low", interval.low);
-	put_integer(json, "live_bytes_high", interval.high);
+	put_integer(json, "live_bytes", known ? live->bytes : NAN);
+	put_integer(json, "live_bytes_low", known ? interval.low : NAN);
+	put_integer(json, "live_bytes_high", known ? interval.high : NAN);
 	put_integer(json, "live_objects",
-		    live->objects > 0 || !(live->bytes > 0) ? live->objects : NAN);
+		    known && (live->objects > 0 || !(live->bytes > 0)) ? live->objects : NAN);
 }
 
 void json__put_lost(struct json *json, const struct profile *profile)

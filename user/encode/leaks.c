@@ -504,7 +504,8 @@ static double windows_sample(const struct profile *profile)
 	return share > 0 ? (double)profile->interval_bytes / share : 0;
 }
 
-/* Returns how fast a stack must have grown to be found; NaN: not known. In windows only blocks from
+/* Returns how fast a stack must have grown to be found; NaN: not known, as if samples of the stack
+ * may have been lost. In windows only blocks from
  * the middle half of the run count. In a continuous run, or in windows that missed little, the last
  * two thirds count. */
 static double least_growth(const struct profile *profile)
@@ -513,6 +514,8 @@ static double least_growth(const struct profile *profile)
 	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
 	double stands_for = windowed ? windows_sample(profile) : (double)profile->interval_bytes;
 
+	if (profile__is_lower_bound(profile))
+		return NAN;
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 

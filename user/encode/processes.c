@@ -251,10 +251,18 @@ static void fill_growth_interval(struct row *row, const struct profile *profile,
 		strcpy(row->cells[GROWTH_INTERVAL], "may be 0");
 }
 
+/* Puts "-", because the heap is not known. (0 would mean that it is empty.) */
+static void fill_unknown(struct row *row)
+{
+	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
+		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
+}
+
 static int fill_process(struct row *row, const struct run *run, const struct process *process)
 {
 	const struct profile *profile = process->profile;
 	_cleanup_free_ char *printable = text_printable(profile->comm), *comm = NULL;
+	const char *why = profile__unknown_why(profile, &process->live);
 	struct sum one = {};
 	char cost[32];
 
@@ -277,12 +285,10 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	}
 	format_cost_cell(profile, cost);
 	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
-	if (!profile->not_traced)
+	if (!why)
 		return top_site(profile, run->options->show_runtime, &row->site);
-	/* "-", because the heap is not known. (0 would mean that it is empty.) */
-	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
-		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
-	if (asprintf(&row->site, "(not traced: %s)", profile->not_traced) < 0) {
+	fill_unknown(row);
+	if (asprintf(&row->site, "(not traced: %s)", why) < 0) {
 		row->site = NULL;
 		return -ENOMEM;
 	}
@@ -299,6 +305,8 @@ static int fill_rest(struct row *row, const struct run *run, const struct proces
 		if (!rest[i].profile->ended)
 			sum__add(&sum, &rest[i]);
 	fill_sum(row, run, &sum);
+	if (sum.n && sum.untraced == sum.n)
+		fill_unknown(row);
 	if (asprintf(&row->site, "(%s more process%s)", with_commas(n, count), n == 1 ? "" : "es") <
 	    0) {
 		row->site = NULL;
@@ -474,12 +482,14 @@ static void put_totals(const struct run *run, struct sink *sink)
 		sink__printf(sink,
 			     ", %s of them not traced, which are in no figure but RSS and threads",
 			     with_commas(living.untraced, change));
-	sink__puts(sink, ", live ");
-	format_estimate(run, &living, 1, text, interval);
-	put_figure(text, "", interval, sink);
-	sink__puts(sink, ", growth ");
-	format_growth(run, &living, text, interval);
-	put_figure(text, "/s", interval, sink);
+	if (!living.n || living.untraced < living.n) {
+		sink__puts(sink, ", live ");
+		format_estimate(run, &living, 1, text, interval);
+		put_figure(text, "", interval, sink);
+		sink__puts(sink, ", growth ");
+		format_growth(run, &living, text, interval);
+		put_figure(text, "/s", interval, sink);
+	}
 	sink__printf(sink, ", RSS %s (%s), ", format_bytes((double)living.rss_end_bytes, bytes),
 		     format_step(living.rss_start_bytes, living.rss_end_bytes, change));
 	put_count(living.threads, "thread", "s", sink);

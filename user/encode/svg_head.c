@@ -86,7 +86,13 @@ static const char *what_it_is(const struct profile *profile)
 
 const char *svg_what(const struct profile *profile)
 {
-	bool lower = profile__is_lower_bound(profile);
+	static const char *const live[2][2] = {{NULL, "live, at most"},
+					       {"live, at least", "live, about"}},
+				 *const peak[2][2] = {{"live at the highest moment",
+						       "live at the highest moment, at most"},
+						      {"live at the highest moment, at least",
+						       "live at the highest moment, about"}};
+	bool lower = profile__is_lower_bound(profile), upper = profile__is_upper_bound(profile);
 
 	switch (profile->weight) {
 	case WEIGHT_ALLOCATED:
@@ -96,8 +102,7 @@ const char *svg_what(const struct profile *profile)
 	case WEIGHT_GROWTH:
 		return "growth";
 	case WEIGHT_PEAK:
-		return lower ? "live at the highest moment, at least"
-			     : "live at the highest moment";
+		return peak[lower][upper];
 	default:
 		break;
 	}
@@ -107,8 +112,8 @@ const char *svg_what(const struct profile *profile)
 							: "in use";
 	if (profile->part == PART_CHANGE)
 		return "gained";
-	if (lower)
-		return "live, at least";
+	if (live[lower][upper])
+		return live[lower][upper];
 	if (profile__is_faults(profile))
 		return "still there";
 	return profile__is_windowed(profile) ? "live, from windows" : "live";

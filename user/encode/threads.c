@@ -38,7 +38,8 @@ double sampling_high(const struct profile *profile, double bytes)
 
 static void add_cell(struct grid *grid, const struct profile *profile, double bytes)
 {
-	double error = sampling_error_pct(profile, bytes);
+	/* a bound has no interval */
+	double error = profile__is_lower_bound(profile) ? 0 : sampling_error_pct(profile, bytes);
 	char text[16], high[16];
 
 	format_bytes(bytes, text);
@@ -163,11 +164,11 @@ static int put_owners(const struct profile *profile, size_t top, struct sink *si
 	for (size_t i = 0; i < n && i < top; i++) {
 		const struct pool *pool = &pools.list[i];
 		_cleanup_free_ char *name = pool_name(pool);
-		char bytes[16], interval[32], objects[32];
+		char bytes[16], interval[CELL_SIZE], objects[32];
 
 		if (!name)
 			return -ENOMEM;
-		format_interval(estimate__interval(&pool->live), interval, sizeof(interval));
+		format_live_interval(profile, &pool->live, interval);
 		grid__add(&grid, "%s", name);
 		grid__add(&grid, "%zu", pool->n_threads);
 		grid__add(&grid, "%s", format_bytes(pool->owned, bytes));

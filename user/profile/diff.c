@@ -361,6 +361,8 @@ int diff__check_kinds(const struct profile *first, const struct profile *p, size
 		      struct error *err)
 {
 	bool same = first->what == p->what;
+	struct estimate live;
+	const char *why;
 
 	if (!same || first->drawn != p->drawn)
 		return error__set(
@@ -370,6 +372,14 @@ int diff__check_kinds(const struct profile *first, const struct profile *p, size
 			same ? kind_of(p) : profile_what__name(p->what));
 	if (p->part)
 		return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, number);
+	live = profile__live(p);
+	why = profile__unknown_why(p, &live);
+	if (why)
+		return error__set(
+			err, -EINVAL,
+			"profile %zu knows nothing of its process's memory, which was not "
+			"traced: %s",
+			number, why);
 	return 0;
 }
 
@@ -657,7 +667,7 @@ double diff__least_growth(const struct diff *d)
 		weight = fmax(weight, (double)d->profiles[i]->interval_bytes);
 	}
 	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed ||
-	    d->warnings & DIFF_UNSURE || weight <= 1)
+	    d->warnings & (DIFF_UNSURE | 1u << DIFF_WARN_INCOMPLETE) || weight <= 1)
 		return NAN;
 	/* find the least n for which a claim of n samples holds among the other claims, if all n
 	 * samples are new */

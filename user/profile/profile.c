@@ -482,15 +482,18 @@ bool profile__is_upper_bound(const struct profile *profile)
 		profile__lost_count(profile, "freed_unobserved"));
 }
 
-bool profile__is_unknown(const struct profile *profile, const struct estimate *live)
+const char *profile__unknown_why(const struct profile *profile, const struct estimate *live)
 {
 	if (profile->not_traced)
-		return true;
+		return profile->not_traced;
 	if (live->bytes > 0)
-		return false;
-	return profile__lost_count(profile, "exec_untraced") ||
-	       (profile__is_windowed(profile) && !(profile__watched_s(profile) > 0) &&
-		!profile->alloc_calls);
+		return NULL;
+	if (profile__lost_count(profile, "exec_untraced"))
+		return "it became another program by exec";
+	if (profile__is_windowed(profile) && !(profile__watched_s(profile) > 0) &&
+	    !profile->alloc_calls)
+		return "it has had no window yet";
+	return NULL;
 }
 
 struct interval profile__live_interval(const struct profile *profile, const struct estimate *live)

@@ -538,9 +538,9 @@ bool profile__is_lower_bound(const struct profile *profile);
  * saw some of the frees. For page faults they
  * never are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
-/* Is nothing known of what the process holds? So it is if the process was not traced, or not since
- * its last exec, or if it has had no window. live: the profile's live memory. */
-bool profile__is_unknown(const struct profile *profile, const struct estimate *live);
+/* Is nothing known of what the process holds? Returns why it was not traced, for people (static, or
+ * of the profile); NULL: something is known. live: the profile's live memory. */
+const char *profile__unknown_why(const struct profile *profile, const struct estimate *live);
 /* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
  * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
  * estimate__unseen(), or at 0 if the process allocated nothing. In windows this end is not known,

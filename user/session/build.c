@@ -582,6 +582,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	struct snapshot_sites drained = snapshot__sites_of(&b->drain->sites, b->target->process);
 	_cleanup_free_ size_t *site_of = calloc(drained.n + 1, sizeof(*site_of));
 	struct process_sites sites = {drained.keys, drained.sites, drained.n, site_of};
+	struct estimate live;
 	int rc;
 
 	if (!p || !site_of)
@@ -613,7 +614,9 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = b->target->budget.survivors.n_windows ? trend__add_windowed(b, p, &sites)
 							   : add_live(b, p, &sites);
-	if (!rc && !b->faults && !b->target->budget.survivors.n_windows)
+	live = profile__live(p);
+	if (!rc && !b->faults && !b->target->budget.survivors.n_windows &&
+	    !profile__unknown_why(p, &live))
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->faults)
 		balance(p);

@@ -51,6 +51,13 @@ int build__resident(const struct build *b, const struct profile *heap,
 	*ret = NULL;
 	if (!t->resident.vmrss_bytes)
 		return 0;
+	if (heap) {
+		struct estimate live = profile__live(heap);
+
+		/* then all of the heap is in one row */
+		if (profile__unknown_why(heap, &live))
+			heap = NULL;
+	}
 	rc = heap ? block_addrs(b, &addrs, &n) : 0;
 	if (rc)
 		return rc;

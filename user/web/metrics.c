@@ -105,8 +105,13 @@ static int add(struct group *g, const struct process *p)
 	g->windowed += profile__is_windowed(profile);
 	g->windows += (double)profile->windows.n;
 	g->cost_unknown |= !profile->overhead_pct.known && profile->cpu_time_ns;
-	if (profile__is_unknown(profile, &p->live))
+	if (profile->overhead_pct.known && profile->duration_s > 0)
+		g->cost_cores += profile->overhead_pct.value / 100 * (double)profile->cpu_time_ns /
+				 1e9 / profile->duration_s;
+	if (profile__unknown_why(profile, &p->live)) {
+		g->no_high |= profile__is_lower_bound(profile);
 		return 0;
+	}
 	g->n_known++;
 	estimate__merge_process(&g->live, &p->live);
 	g->no_low |= profile__is_upper_bound(profile);
@@ -118,9 +123,6 @@ static int add(struct group *g, const struct process *p)
 		g->freed_bytes += profile->sites[i].freed_bytes;
 	}
 	add_growth(&g->growth, &p->growth);
-	if (profile->overhead_pct.known && profile->duration_s > 0)
-		g->cost_cores += profile->overhead_pct.value / 100 * (double)profile->cpu_time_ns /
-				 1e9 / profile->duration_s;
 	if (!g->largest || p->live.bytes > g->largest->live.bytes)
 		g->largest = p;
 	return add_pools(g, p);

@@ -90,7 +90,7 @@ static void put_live(FILE *to, const struct process *p)
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 	bool lower = profile__is_lower_bound(p->latest), upper = profile__is_upper_bound(p->latest);
 
-	if (profile__is_unknown(p->latest, &p->live)) {
+	if (profile__unknown_why(p->latest, &p->live)) {
 		fputs("<td class=\"e\">not known</td><td></td>", to);
 		return;
 	}
@@ -127,12 +127,13 @@ static void put_growth(FILE *to, const struct process *p)
  * whole run, does not tell. */
 static int put_fastest(FILE *to, const struct process *p)
 {
+	const char *why = profile__unknown_why(p->latest, &p->live);
 	struct sink sink = sink__to_html(to);
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
-	if (p->latest->not_traced) {
+	if (why) {
 		put_html(to, "not traced: ");
-		put_html(to, p->latest->not_traced);
+		put_html(to, why);
 		return 0;
 	}
 	if (p->rise.goes_on && !profile__leaks(p->latest)) {
@@ -380,7 +381,7 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		bool unknown = profile__is_unknown(p->latest, &p->live);
+		bool unknown = profile__unknown_why(p->latest, &p->live) != NULL;
 		struct interval live = profile__live_interval(p->latest, &p->live);
 		struct json target = json__open(&list, NULL, "{");
 
@@ -528,7 +529,7 @@ int list_deaths(const struct site *site, FILE *to)
 		json__put_bool(&death, "out_of_memory", p->latest->out_of_memory);
 		json__put_uint(&death, "signal", p->latest->killed_by_signal);
 		json__put_signed(&death, "live_bytes",
-				 profile__is_unknown(p->latest, &p->live) ? NAN : p->live.bytes);
+				 profile__unknown_why(p->latest, &p->live) ? NAN : p->live.bytes);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");

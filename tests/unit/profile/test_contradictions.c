@@ -127,8 +127,7 @@ static void blocks_that_nobody_saw(void **state)
 	assert_false(profile__is_surely_exact(p));
 	p->interval_bytes = 512 << 10; /* what was sampled before may be freed since */
 	assert_true(profile__is_upper_bound(p));
-	p->mode = p->mode =
-		MODE_WINDOWED; /* later windows saw nothing, and blocks may have come and gone */
+	p->mode = MODE_WINDOWED; /* later windows saw nothing */
 	assert_true(profile__is_upper_bound(p));
 	profile__free(p);
 	p = sound(1);
