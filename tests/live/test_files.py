@@ -5,6 +5,7 @@ runs."""
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -12,6 +13,7 @@ import time
 from harness import (PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
                      expect_words, memtrace, need_tool, place, read_line, run, start, test,
                      wait_until)
+from test_harmless import changed_in
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
 STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
@@ -167,6 +169,41 @@ def files_of_a_program_after_exec():
             [profile] = [p for p in map(json.loads, file) if p["comm"] == "stripped"]
         expect(profile["alloc_calls"] > 0, "the child of bash allocated nothing")
         expect_equal(profile.get("not_traced"), "no allocator in its files", "the reason")
+
+
+@test(beside="wide")
+def files_written_in_place():
+    """A program that has probes is written over by another program, as by cp. The kernel would put
+    the old probes into the new program: it crashed. memtrace takes them out at the write."""
+    with place() as directory:
+        path = os.path.join(directory, "program")
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), path)
+        with Target(path) as first, Tracer("--exe", directory + "/*", "-i", "1", "--json",
+                                           "-f", "none") as tracer:
+            expect(changed_code(first.pid, path), "no probe in the first program")
+            end(first.process)
+            with open(os.path.join(PROGS, "truth_sampled_static"), "rb") as new, \
+                    open(path, "wb") as file:
+                file.write(new.read())
+            while "was written to" not in tracer.log:
+                tracer.log += read_line(tracer.process, tracer.process.stderr)
+            time.sleep(0.5)  # the kernel removes the probes meanwhile
+            with Target(path, "--scale", "1") as second:
+                second.go()
+                expect_equal(changed_code(second.pid, path), [], "changes of its code")
+                profile = by_pid(tracer.stop().out)[second.pid]
+                expect_equal(second.quit(), 0, "status of the second program")
+            expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
+            expect_words(profile["refused"], "was written to")
+
+
+def changed_code(pid, path):
+    """Offsets at which the process's code differs from the file."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        code = re.findall(rf"^([0-9a-f]+)-([0-9a-f]+) r-xp ([0-9a-f]+) .* {re.escape(path)}$",
+                          maps.read(), re.M)
+    return [place for mapping in code
+            for place in changed_in(pid, *(int(number, 16) for number in mapping), path)]
 
 
 def disk_free(path):

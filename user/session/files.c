@@ -58,6 +58,7 @@ void files__release(struct session *s, const struct file_id *file)
 	size_t n = 0;
 
 	s->files_released = true;
+	rewritten__forget(s, file);
 	capture__release(s->capture, file);
 	for (size_t i = 0; i < s->n_attached; i++)
 		if (allocators__drop(s->attached[i], file))

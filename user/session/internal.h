@@ -58,8 +58,11 @@ struct session {
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	  /* the last files__let_go() released a file */
-	uint64_t files_next_ns;	  /* when files__let_go() checks again */
+	bool files_released;	      /* the last files__let_go() released a file */
+	uint64_t files_next_ns;	      /* when files__let_go() checks again */
+	int writes_fd;		      /* inotify; -1: none (rewritten.c) */
+	struct watched_file *watched; /* owned */
+	size_t n_watched;
 	struct patcher *patchers; /* owned; patched.c */
 	size_t n_patchers, patchers_room;
 	uint64_t patchers_next_ns; /* when patched__lift() checks again */
@@ -351,6 +354,26 @@ const char *files__not_traced(struct session *session, const struct target *targ
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
+
+/* --- rewritten.c: files that are written to while they have probes for all processes --- */
+
+/* A file of which a write is to be noticed. */
+struct watched_file {
+	int wd; /* of inotify */
+	struct file_id file;
+};
+
+/* Makes session->writes_fd. If there is no inotify, writes are noticed later. */
+void rewritten__begin(struct session *session);
+/* Watches the files of allocators that have got probes for all processes. */
+void rewritten__watch(struct session *session, const struct allocators *allocators);
+void rewritten__forget(struct session *session, const struct file_id *file);
+/* Takes the probes for all processes out of a file that was written to, and refuses new ones. */
+void rewritten__note(struct session *session, const struct file_id *file);
+/* Handles the writes that came since the last call. */
+void rewritten__take(struct session *session);
+
+/* --- files.c --- */
 
 /* Makes the indexes of binaries that are gone free for new files. Clears their elements in all
  * arrays that are indexed by binary. */

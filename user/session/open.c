@@ -516,7 +516,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (own__machine_idle_ns(&s->opened_idle_ns))
 		s->opened_ns = 0;
 	symbolize_options.waiting = (struct stream_waiting){guard__wait, s};
-	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
+	s->epoll_fd = s->timer_fd = s->beat_fd = s->writes_fd = -1;
 	s->max_overhead = o->max_overhead;
 	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
 	s->max_host_overhead = o->max_host_overhead;
@@ -623,6 +623,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (rc)
 		goto fail;
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
+	rewritten__begin(s);
 
 	handlers = targets__handlers(s);
 	/* A run can do without the watch: the maps are then as old as the last reading of /proc. */

@@ -57,6 +57,9 @@ void session__free(struct session *s)
 		close(s->timer_fd);
 	if (s->beat_fd >= 0)
 		close(s->beat_fd);
+	if (s->writes_fd >= 0)
+		close(s->writes_fd);
+	free(s->watched);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s);
@@ -258,6 +261,7 @@ bool session__dispatch(struct session *s)
 
 	capture__beat(s->capture);
 	withdrawn = !s->stop_ns && guard__note(s);
+	rewritten__take(s); /* first of all: it may save a process from a crash */
 	/* takes the news before the probes are put back: a target that has changed its code
 	 * meanwhile gets no probes in that code */
 	targets__take_news(s);

@@ -105,6 +105,7 @@ static void hold_file(struct session *s, struct target *t, const struct map_entr
 {
 	pid_t pid = t->info.pid;
 	_cleanup_close_ int root = -1;
+	struct file_state state;
 	struct binary *binary;
 	int fd, rc;
 
@@ -114,6 +115,10 @@ static void hold_file(struct session *s, struct target *t, const struct map_entr
 		t->missed_file = t->missed_file || is_newer(s, t, &entry->file);
 		return;
 	}
+	/* it was written to, and this process may run the new contents with the old probes */
+	if (s->everywhere && binaries__state(s->binaries, &entry->file, &state) &&
+	    capture__probes_file(s->capture, &entry->file, NULL))
+		rewritten__note(s, &entry->file);
 	fd = maps__open_file(pid, entry);
 	if (fd < 0) {
 		t->missed_file = true;
@@ -300,10 +305,12 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	capture__probes(s->capture, &after);
 	/* Records of new probes point to the allocators, so these must be kept. But most programs
 	 * bring a library that has its probes already, and then no probe was added. */
-	if (after > before)
+	if (after > before) {
+		rewritten__watch(s, t->allocators);
 		s->attached[s->n_attached++] = t->allocators;
-	else
+	} else {
 		allocators__free(t->allocators);
+	}
 	t->allocators = NULL;
 	return rc;
 }
