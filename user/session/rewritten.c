@@ -63,6 +63,7 @@ void rewritten__note(struct session *s, const struct file_id *file)
 {
 	const char *families[MAX_FAMILIES];
 	char text[640] = "";
+	unsigned char *mark;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_attached; i++)
@@ -79,6 +80,9 @@ void rewritten__note(struct session *s, const struct file_id *file)
 				 a->path);
 		}
 	files__release(s, file);
+	mark = binaries__mark(s->binaries, file);
+	if (mark)
+		*mark = FILE_REFUSED;
 	for (size_t i = 0; i < n; i++) {
 		const struct allocator of_file = {.family = families[i], .file = *file};
 

@@ -59,12 +59,18 @@ static int start(void **state)
 		_exit(127);
 	}
 	for (int i = 0; i < 500; i++) { /* 5 s, until its dynamic linker has finished */
+		bool runs;
+
 		usleep(10000);
-		if (link_map__read(sleeper, objects, 64) < 3 || maps__read(sleeper, &maps))
+		/* the child may still be this program, or its new program may have no libraries
+		 * yet */
+		if (maps__read(sleeper, &maps))
 			continue;
-		if (maps.n && strstr(maps.entries[0].path, "/sleep"))
-			break;
+		runs = maps.n && strstr(maps.entries[0].path, "/sleep") &&
+		       link_map__read(sleeper, objects, 64) >= 3;
 		maps__free(&maps);
+		if (runs && !maps__read(sleeper, &maps))
+			break;
 	}
 	if (!maps.n || binaries__new(&binaries))
 		return -1;
