@@ -203,7 +203,7 @@ static const char *const others[] = {
 	"__rustc::__rdl_realloc",
 };
 
-/* Functions of memory pools. memtrace probes them only in runs without a limit
+/* Functions of memory pools. memtrace probes them only in runs without a limit of overhead
  * (capture/alloc_table.c). Each of these functions calls malloc or a function without a name, and
  * is in the stack during the call. */
 static const char *const pools[] = {

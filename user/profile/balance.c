@@ -149,8 +149,8 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		first += weight * z * clock_error;
 		second += weight * z * clock_error * z * clock_error;
 	}
-	/* The weights are not known (NaN), because too few windows show how windows differ. The
-	 * scale stays as it was. */
+	/* The weights are not known (NaN), because there are too few windows to show how windows
+	 * differ. The scale stays as it was. */
 	if (!(sum > 1e-9))
 		return 0;
 	run->scale = base * exp(mode);

@@ -37,12 +37,12 @@
  * WALL CLOCK. Windows do not slow events that follow the wall clock (a timer, clients that do not
  * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many of
  * these events as really come. Suppose that anonymous memory surely grows, but all stacks together
- * seem to grow by more than this. Then memtrace assumes that all stacks follow the wall clock, as
- * far as this explains the difference. The growth of each stack is divided by the same factor. The
- * live bytes of stacks whose blocks stay are divided by this factor, too. Stacks whose live memory
- * is known from continuous stretches (struct windowed_result.held) stay as they are. No figure is
- * divided if, by the estimates, the stacks whose blocks stay add more blocks than the process
- * gains. Then their blocks replace older ones (a table that turns over slowly).
+ * seem to grow by more than that memory. Then memtrace assumes that all stacks follow the wall
+ * clock, as far as this explains the difference. The growth of each stack is divided by the same
+ * factor. The live bytes of stacks whose blocks stay are divided by this factor, too. Stacks whose
+ * live memory is known from continuous stretches (struct windowed_result.held) stay as they are. No
+ * figure is divided if, by the estimates, the stacks whose blocks stay add more blocks than the
+ * process gains. Then their blocks replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end because of the process's own work, the
  * number of blocks changes in windows as it does between them. If blocks end by the wall clock,

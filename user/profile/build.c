@@ -10,8 +10,8 @@
 #include "base/table.h"
 #include "base/vector.h"
 
-/* Returns the hash of a table's key. A secret goes into it, because anybody may have chosen a
- * file's addresses. */
+/* Returns the hash of a table's key. The hash depends on a secret, because an attacker may have
+ * chosen the addresses in a file. */
 static size_t home_of(uint64_t key)
 {
 	return hash__keyed(&key, sizeof(key));

@@ -44,8 +44,8 @@ struct claim {
  * - Weights are 1 / traffic. Suppose that in one stack hundreds of samples come and go between two
  *   profiles. In another stack ten samples come and none goes: a slow leak. By these weights the
  *   first stack leaves most of the level to the second. So the slow leak is found among stacks that
- *   churn. A churning stack loses little: at a sixth of the level, its claim holds if its
- *   difference is larger by half a standard deviation.
+ *   churn. A churning stack loses little: with a sixth of the level, its difference need only be
+ *   half a standard deviation larger for its claim to hold.
  *
  * Both rules depend on the sum of the two counts, not on how the sum is divided. If the sum of two
  * counts is given, p still has its usual distribution. So both rules keep the level. *ret_weights

@@ -5,12 +5,12 @@
  *
  * Only memtrace's own profiles are checked: other tools' files state no facts. A finding is sure if
  * only an error in the figures explains it. The error is memtrace's, or came from merging files.
- * For the other findings encode/contradictions.c tells what else may explain them.
- * The first four rules are never sure. The others are always sure, except where their text says
- * something else.
+ * For the other findings encode/contradictions.c tells what else may explain them. Findings by the
+ * first four rules are never sure. Findings by the other rules are always sure, except where the
+ * rule's text says something else.
  *
- * Each rule below compares a figure of the profile with a fact. If the rule says that the figure
- * must be above the fact, this is the condition for a finding. Facts are not read at one moment:
+ * Each rule below compares a figure of the profile with a fact. Where a rule says "the figure
+ * must be above the fact", it states the condition for a finding. Facts are not read at one moment:
  * counters, tables and /proc are up to a second apart. So a figure may differ from a fact by as
  * much as the figure changes in one second of the run, at its mean rate. Below, "clearly" means: by
  * more than this difference, and by more than one per cent, because rounding may amount to as much.

@@ -164,8 +164,8 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
 		return;
 	/* The bytes born minus the bytes that died are the change, unless memory disappeared
-	 * without being freed, as at an exec. Then the totals do not bound the blocks of one
-	 * snapshot only. */
+	 * without being freed, as at an exec. In that case the totals give no bounds for the blocks
+	 * that are live in only one snapshot. */
 	if (fabs(born - died - gained) >
 	    OTHER_TOTALS * fmax(from->live.bytes, to->live.bytes) + rounding)
 		return;

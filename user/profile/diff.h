@@ -115,8 +115,8 @@ enum diff_warning {
 		DIFF_WARNINGS_MAX
 };
 
-/* Do both profiles count the same thing, and does the second one cover its whole run? number: that
- * of the second one, for the message. 0, or -EINVAL with err. */
+/* Do both profiles count the same thing, and does the second one cover its whole run? number: the
+ * second profile's number, for the message. 0, or -EINVAL with err. */
 int diff__check_kinds(const struct profile *first, const struct profile *profile, size_t number,
 		      struct error *err);
 

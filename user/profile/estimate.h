@@ -93,8 +93,8 @@ struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 struct interval estimate__interval(const struct estimate *estimate);
 
 /* The upper end of the 95 % interval of an amount of which no byte was sampled, in bytes: the high
- * end of the formula above at Y = V = 0 and w = R, where R = `interval`. If more bytes were there,
- * at least one would have been sampled with a probability above 97.5 %. Interval 0 or 1: 0. */
+ * end of the formula above at Y = V = 0 and w = R, where R = `interval`. If there were more bytes,
+ * the probability to sample at least one of them would be above 97.5 %. Interval 0 or 1: 0. */
 double estimate__unseen(uint64_t interval);
 
 /* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */

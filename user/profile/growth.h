@@ -59,12 +59,12 @@ struct growth {
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
-/* The growth of several stacks together, whose order does not matter. Their errors are independent,
- * unless a lower end is exactly 0. Such a 0 does not come from chance: facts about the process say
- * that the stack may not grow at all (profile/balance.h). It is then possible that no stack with
- * such a lower end grows. So the distances to lower ends of 0 are added. Of all other distances,
- * the squares are added. Begin with {}, or with a total that says "none": the first addition
- * replaces it. */
+/* The growth of several stacks together. They can be added in any order. Their errors are
+ * independent, unless a lower end is exactly 0. Such a 0 does not come from chance: by facts about
+ * the process, it is possible that the stack does not grow at all (profile/balance.h). Then perhaps
+ * no stack with such a lower end grows. So the distances to lower ends of 0 are added. Of all other
+ * distances, the squares are added. Begin with {}, or with a total that says "none": the first
+ * addition replaces it. */
 struct growth_sum {
 	struct growth total;
 	double chance, facts; /* the two parts of the distance to the total's lower end */

@@ -7,7 +7,7 @@
 #define EXACT	    64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG   10
 #define MOST_EXCESS 64 /* bytes: heap__may_hold() */
-#define BROKEN	    50 /* one slab in this many may be broken, plus one */
+#define BROKEN	    50 /* of n slabs, at most n / BROKEN + 1 may be broken */
 
 const char *heap_allocator__name(enum heap_allocator allocator)
 {

@@ -44,9 +44,10 @@ size_t heap__size_group(uint64_t bytes);
 /* The largest size of a group. */
 uint64_t heap__group_max(size_t group);
 
-/* May a block for which the program asked `asked` bytes have `usable` bytes? Allocators round sizes
+/* May a block have `usable` bytes if the program asked for `asked` bytes? Allocators round sizes
  * up: jemalloc by at most a quarter, glibc by a few bytes, or to pages if it maps the block alone.
- * If a block has more, it is another one: the block was freed, and this one is in its place. */
+ * If the block at an address has more bytes, it is not the program's block: that one was freed, and
+ * another one took its place. */
 bool heap__may_hold(uint64_t usable, uint64_t asked);
 
 struct heap_count {
@@ -60,7 +61,7 @@ struct heap_quality {
 	uint64_t unknown_bytes; /* bytes skipped at these places */
 	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
 				 * resident */
-	uint64_t doubtful;	/* blocks of 64 KiB and more that may not be blocks */
+	uint64_t doubtful;	/* blocks of 64 KiB and more whose size nothing proves */
 	uint64_t own_bytes;	/* memory of the allocator by its own count */
 	uint64_t found_bytes;	/* memory that was searched for blocks */
 	uint64_t own_large, found_large; /* own_bytes and found_bytes of PLACE_LARGE alone;

@@ -5,7 +5,8 @@
  * - A place in a file is known by build-id and offset. If two profiles have the same build-id and
  *   offset, they mean the same place, whatever they call it. All profiles take the frames of the
  *   profile that knows most about the place. This helps if only one profile was made with debug
- *   information, or if a stripped file has two names.
+ *   information. It also helps if a stripped file has two names, because its functions are then
+ *   called after the file (file+0xoffset).
  * - Frames are the same if their functions have the same name and are in the same shared library.
  *   The name of a library is its file's name up to ".so", or up to a version number before ".so".
  *   All programs count as one library, whatever they are called, so that two versions of a program

@@ -64,9 +64,9 @@ struct profile_frame {
 /* Some locations have no address: those of a file that has only names of functions, and that of
  * LARGE_UNSEEN (large.h). In place of an address, each of them gets a distinct number from
  * PROFILE_NO_ADDR upwards, where no code can be. All these numbers are below PROFILE_FRAME_ADDR.
- * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on, because no code object lies
- * in the first 64 KiB of memory (ABI_PYTHON_FRAME in bpf/abi.h). Such a number stays the same in
- * all profiles of a run. */
+ * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on: such a number contains the
+ * address of a code object (ABI_PYTHON_FRAME in bpf/abi.h), and no code object lies in the first
+ * 64 KiB of memory. A frame of an interpreter has the same number in all profiles of a run. */
 #define PROFILE_NO_ADDR	   (1ULL << 63)
 #define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
@@ -79,13 +79,13 @@ enum profile_drawn {
 	DRAWN_KINDS
 };
 
-/* The agent pushes profiles that cover only a part of a run, and sends such profiles in answers,
- * too (encode_pprof_interval()). They have amounts, and few facts about the run. duration_s is the
- * length of the part. */
+/* The agent pushes profiles that cover only a part of a run. It also sends such profiles as answers
+ * to requests (encode_pprof_interval()). They have amounts, but few facts about the run. duration_s
+ * is the length of the part. */
 enum profile_part {
 	PART_ALL,    /* of the whole run */
 	PART_LIVE,   /* allocated: in this part; live: at its end */
-	PART_CHANGE, /* allocated: in this part; live: what was gained in it */
+	PART_CHANGE, /* allocated: in this part; live: how much live memory grew in it */
 	PROFILE_PARTS
 };
 
@@ -212,8 +212,8 @@ struct profile_probe {
 /* What became of the blocks that were sampled in windows (ledger/survivors.h). born: number of
  * these blocks. Each other member counts a part of these blocks. freed: blocks that were seen to be
  * freed. replaced: blocks at whose address another block was found. unmapped: blocks whose address
- * is no longer mapped. changed: blocks whose contents have changed. unchanged: all other blocks, if
- * their contents are still the same. */
+ * is no longer mapped. changed: blocks whose contents have changed. unchanged: all other blocks
+ * that were found with the same contents. */
 struct profile_evidence {
 	uint64_t born, freed, replaced, unmapped, changed, unchanged;
 };
@@ -242,7 +242,7 @@ struct profile_regions {
  * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
  * memory that is not the allocator's. */
 struct process_growth {
-	struct optional bytes_per_s; /* even few windows show it, but not which stacks grow */
+	struct optional bytes_per_s; /* a few windows show it, but not yet which stacks grow */
 	bool stacks_known; /* each site has `growth`, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions as profile__own_growth() adds it up; 0 if regions were not
@@ -358,9 +358,9 @@ struct profile {
 	double others_pct;    /* extra cost of calls because other tracers had probes on the same
 			       * functions, in % of the calls' own cost. Included in overhead_pct */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
-	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended. The
-				   * children were not traced. 0: there were none, or their time is
-				   * not known */
+	uint64_t children_cpu_ns; /* if a traced command has ended: CPU time of its children, which
+				   * were not traced. 0: there were none, or their time is not
+				   * known */
 	uint32_t n_strays; /* number of the process's children that lived at the end of the run and
 			    * were not traced; 0 also if they were not counted: in a profile of
 			    * regions, in snapshots, with a selection */
@@ -424,8 +424,8 @@ void profile__join(struct profile *profile, struct profile_run *run);
 void profile__free(struct profile *profile);
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
-/* --- building: all return 0 or -ENOMEM, except where said. Calls may come in any order, and take
- * amortised constant time each --- */
+/* --- building. All functions return 0 or -ENOMEM, unless their comment says something else. Calls
+ * may come in any order, and take amortised constant time each --- */
 
 /* Adds a stack as the kernel recorded it, leaf first. A 0 in addrs is not an address and is left
  * out. Call once per distinct stack: only profile__cut_implausible() merges equal stacks.
@@ -525,7 +525,7 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it traced in windows, not all the time? */
 bool profile__is_windowed(const struct profile *profile);
-/* Is it known how fast the process grows? After few windows this is known, but not which stacks
+/* Is it known how fast the process grows? A few windows show this, but not yet which stacks
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
 /* Are its live bytes only a lower bound? They are if samples were dropped, if the kernel did not
@@ -535,11 +535,11 @@ bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? They are if the probes were taken out for a time, if the
  * kernel did not run their program for some calls, if calls that give regions back may be lost, if
  * the main thread's end silenced the probes, or if memtrace records every allocation but no probe
- * saw some of the frees. For page faults they
- * never are. If profile__is_lower_bound() is true as well, live bytes are neither bound. */
+ * saw some of the frees. For page faults they never are. If profile__is_lower_bound() is true as
+ * well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
-/* Is nothing known of what the process holds? Returns why it was not traced, for people (static, or
- * of the profile); NULL: something is known. live: the profile's live memory. */
+/* If nothing is known of what the process holds, returns why it was not traced: a text for people,
+ * static or owned by the profile. NULL: something is known. live: the profile's live memory. */
 const char *profile__unknown_why(const struct profile *profile, const struct estimate *live);
 /* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
  * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at

@@ -47,7 +47,8 @@ double survival__class_end(int class);
 
 /* What was seen of blocks, by their age, in bytes (of sampled blocks, weighted by 1/p). Times are
  * counted in calls that allocate, which are a window's clock (profile/windowed.h). Windows add to
- * these sums for days. A float would stop growing at 2^24 times what each window adds. */
+ * these sums for days, so they are doubles: a float would stop growing at 2^24 times what each
+ * window adds. */
 struct survival_ages {
 	/* In the window of a block's birth. watched: bytes, times the calls while they lived.
 	 * ended: bytes that ended. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Why memory of a process is still there, as reported to people: which blocks are lost for good,
- * and who holds the blocks that were asked for. Plain data: heap/why.h finds these facts,
+ * and who holds the blocks that the user asked about. Plain data: heap/why.h finds these facts,
  * encode/why.c prints them. */
 #ifndef MEMTRACE_PROFILE_WHY_H
 #define MEMTRACE_PROFILE_WHY_H
@@ -105,7 +105,7 @@ struct why_report {
 	size_t n_leaks;
 
 	bool asked; /* the user asked who holds certain blocks */
-	/* usable bytes of the blocks that were asked for by size; 0: none were */
+	/* if the user asked about the blocks of one size: this size, in usable bytes; else 0 */
 	uint64_t asked_size;
 	uint64_t missing; /* number of addresses that were asked for, but at which no block is in
 			   * use */

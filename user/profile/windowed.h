@@ -9,10 +9,10 @@
  *
  * If the probes slow the process much, net time is a small difference of two large numbers. So if
  * the relative error of net time is above CLOCK_ROUGH, all windows share one mean net time per call
- * that allocates. Each window then has net time in proportion to its calls. This mean is
- * known better than the net time of a single window. Where a figure depends on births and on frees,
- * the error of the mean cancels out. If the error is not above CLOCK_ROUGH, only the windows of a
- * stratum (BIRTHS) share a mean net time per call.
+ * that allocates. Each window then has net time in proportion to its calls. This mean is known
+ * better than the net time of a single window. Where a figure depends on births and on frees, the
+ * error of the mean cancels out. If the relative error of net time is not above CLOCK_ROUGH, only
+ * the windows of a stratum (BIRTHS) share a mean net time per call.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
  * 3rd ed., chapters 5A and 9). Eight to fifteen consecutive windows (fewer if there are not as
@@ -41,15 +41,15 @@
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
- * At the end of a continuous stretch it is known how many bytes live that were born in this stretch
- * or in earlier stretches. S tells how many of these bytes are left later.
+ * At the end of a continuous stretch it is known how many of the bytes born in this stretch and in
+ * earlier stretches still live. S tells how many of these bytes are left later.
  *
  * How many of the bytes born between stretches live? Two shares tell this, and their weighted mean
  * is used. One is S. Its weight is the number of samples born in windows. The other is the live
  * share of the bytes born in stretches. Its weight is the number of samples born in stretches. More
  * samples get more weight, because their variance is smaller. If no window watched the blocks of
- * stretches, the model assumes that these blocks are lost at the rate at which each stretch has
- * lost blocks of the stretches before it.
+ * stretches, the model assumes that these blocks go on being lost as before: at the mean rate at
+ * which they were lost from the end of one stretch to the end of the next.
  *
  * If a block ends between two stretches, memtrace notices only when its address is freed again, or
  * given to a sampled block. So some of the bytes that a stretch counts as held have already ended.
@@ -140,7 +140,7 @@ struct windowed_born {
 	 * at the end of each of these. earlier_bytes is the same sum without the last of them. */
 	double earlier_bytes;
 	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
-	 * it, less those that were known to have ended when it was over. If a stretch has no
+	 * it, less the bytes that were known, at its end, to have ended. If a stretch has no
 	 * element in the stack's born[], it held as much as the stretch before it. */
 	double held_bytes;
 	double held_objects, held_squares; /* of the same blocks: their number, and the variance of
