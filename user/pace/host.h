@@ -80,7 +80,7 @@ struct host {
 
 /* One process of the host. All zero: nothing is known. */
 struct host_process {
-	/* The begin of the stretch over which the process is judged, and the process's totals
+	/* The beginning of the stretch over which the process is judged, and the process's totals
 	 * then. */
 	uint64_t since_ns;
 	double cost_ns, samples_ns, cpu_ns;
@@ -116,11 +116,11 @@ bool host__is_over(const struct host *host);
 /* Can tracing everywhere continue, if need be with all samples farther apart? Call it after a
  * booking if the host's limit is exceeded. */
 bool host__coarsen(struct host *host, uint64_t now_ns);
-/* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
- * more often, with the process's totals at now_ns. samples_ns: the part of the cost that samples
- * took. thinning: how far apart the process's samples are. If the limit is exceeded, but samples
- * farther apart can still help, puts them farther apart and returns false. If the limit is kept,
- * may put them closer. */
+/* Is the process's own limit exceeded? Call it while probes are everywhere, at least every half
+ * second, with the process's totals at now_ns. samples_ns: the part of the cost that samples took.
+ * thinning: how far apart the process's samples are. If the limit is exceeded, but samples farther
+ * apart can still help, puts them farther apart and returns false. If the limit is kept, may put
+ * them closer. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);

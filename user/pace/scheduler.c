@@ -242,7 +242,8 @@ static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 	if (!stands)
 		windows__withdraw(&p->windows);
 	pace__read_totals(sc, p, &cost, &cpu);
-	/* the CPU time is read now: part of it may have been used after the probes were removed */
+	/* The CPU time is read only now: part of it may have been used after the probes were
+	 * removed. So recent.cpu is the rate that was learnt before. */
 	recent.cpu = p->windows.continuous ? p->windows.cpu_rate : p->windows.used_rate;
 	recent.cost = wall > 0 ? (cost - p->windows.cost_ns) / wall : 0;
 	windows__cut(&p->windows, when, cost, cpu, wall > 0 ? &recent : NULL);

@@ -34,7 +34,7 @@ struct paced {
 	struct windows windows;
 	struct host_process turn; /* shared */
 	bool begun, ended;
-	/* begin and end of the present or last window; all probes were in place between them */
+	/* when the present or last window begins and ends; all probes are in place in between */
 	uint64_t start_ns, end_ns;
 	bool settling; /* its probes are in place, and its window begins at start_ns */
 	bool closing;  /* the window is over, and its probes are being removed */
@@ -83,8 +83,8 @@ struct pace_ops {
 	/* Puts the process's own probes in place. The function may set process->cut: the probes are
 	 * then taken out again at once. 0, or negative errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
-	/* CPU time that memtrace has used so far, with its helpers that have ended. Those that
-	 * placed probes have ended when open() returns. */
+	/* CPU time that memtrace has used so far, including that of its helpers that have ended.
+	 * Helpers that placed probes have ended when open() returns. */
 	uint64_t (*own_cpu_ns)(void *ctx);
 	/* Begins to remove the process's own probes. */
 	void (*begin_close)(void *ctx, struct paced *process);
@@ -110,8 +110,8 @@ struct pace_ops {
 	/* Sets the sampling interval to `factor` times the interval asked for. If `factor` is below
 	 * 1 and the process holds too many samples for it, sets a longer interval. Returns the new
 	 * interval / the interval asked for. Called when the process's window is continuous
-	 * tracing, or turns into it. Continuous tracing stands only for itself: there is no gap for
-	 * which it must stand. */
+	 * tracing, or turns into it. Continuous tracing stands only for its own time, not for a gap
+	 * around it. */
 	double (*restore_interval)(void *ctx, struct paced *process, double factor);
 	/* Reads the contents of all the process's blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
@@ -161,7 +161,7 @@ struct scheduler {
 	 * owners */
 	struct paced **processes;
 	size_t n, room;
-	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
+	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured are set */
 	size_t n_favoured;
 	/* only if probes are shared. calm_look_ns: when watch_calm() next looks at processes that
 	 * cost little. fine_after_ns: until this time, no sampling interval is shorter than the one

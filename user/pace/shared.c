@@ -19,9 +19,9 @@
 #define FULL_TICKS    5		  /* after this many full ticks in a row, turns are limited */
 #define ATTACH_NS     (40 * MS)	  /* longest time to open a window, or to close some */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the
- * file. So afterwards no window is opened for REST times the CPU time that this took. Elapsed time
- * would be too much: before the kernel delays anything, it waits for a grace period of RCU, which
- * takes more than a second if RCU's own threads wait for a CPU. */
+ * file. So afterwards no window is opened for REST times the CPU time that this took. REST times
+ * the elapsed time would be too long: before the kernel delays anything, it waits for a grace
+ * period of RCU, which takes more than a second if RCU's own threads wait for a CPU. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
@@ -381,8 +381,8 @@ static bool open_turn(struct scheduler *sc, struct paced *p)
 
 /* Returns how long the turn of a process that is traced cheaply may be. The turn has no limit while
  * there is room for the turns of other processes and the host's limit is not exceeded. (A few cheap
- * processes together can exceed the host's limit. But after a single expensive window, too, the
- * host's budget allows no window for a moment, and this alone must not limit turns. So turns are
+ * processes together can exceed the host's limit. But after a single expensive window the host's
+ * budget also allows no window for a moment, and this alone must not limit turns. So turns are
  * limited only after FULL_TICKS full ticks, or if no slot is free.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {

@@ -44,15 +44,15 @@
  * windows take one hundredth of the time, and one request in a hundred is touched. (Where probes
  * take less, requests hardly take longer, and windows may be longer.)
  *
- * Light work. A process that uses a tenth of a core, and is slowed twenty times in a window, uses
- * all of a core in the window. Suppose that only its own CPU time paid for windows. Then there
- * would be one window in fifteen seconds at a limit of 1 %, and one request in a thousand would be
- * touched. So the part of a core that the process did not use pays as well, as far as the machine
- * is idle. Then windows take one hundredth of the time and cost no more than one hundredth of a
- * core. They touch one request in a hundred, as with a process that always works. But at most LIGHT
- * times the process's CPU time counts. So a process cannot save up budget in a long idle time for
- * windows in the work that follows. On a machine without idle time, windows cost one hundredth of
- * the process's own CPU time, and touch fewer requests.
+ * Light work. A process that uses a tenth of a core, and is slowed by a factor of twenty in a
+ * window, uses all of a core in the window. Suppose that only its own CPU time paid for windows.
+ * Then there would be one window in fifteen seconds at a limit of 1 %, and one request in a
+ * thousand would be touched. So the part of a core that the process did not use pays as well, as
+ * far as the machine is idle. Then windows take one hundredth of the time and cost no more than one
+ * hundredth of a core. They touch one request in a hundred, as with a process that always works.
+ * But at most LIGHT times the process's CPU time counts. So a process cannot save up budget in a
+ * long idle time for windows in the work that follows. On a machine without idle time, windows cost
+ * one hundredth of the process's own CPU time, and touch fewer requests.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -93,7 +93,7 @@
  * own CPU time. A Python service that uses a twentieth of a core would use a whole core while it is
  * traced.) Second, the debt of the second account is not above 0. A process with two cheap windows
  * in a row is traced continuously, too. If continuous tracing proves too expensive within
- * LASTING_NS, the next attempt comes twice as late. So in a program that works in bursts,
+ * LASTING_NS, the delay to the next attempt doubles. So in a program that works in bursts,
  * continuous tracing ends soon after a burst begins.
  *
  * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then

@@ -180,7 +180,7 @@ static void adapt_own(struct session *s, struct target *t)
 
 /* Adapts the interval to the number of samples that came. If continuous tracing keeps its limit,
  * samples may cost at most SAMPLES_SHARE of the limit. More samples could make tracing exceed
- * it. */
+ * the limit. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;

@@ -126,7 +126,7 @@ struct target {
 	/* how often Python was looked for while the process's loader was not ready */
 	unsigned int python_looks;
 	uint64_t python_due_ns; /* when to look for Python again; 0: not again */
-	/* the most mappings of code that were unknown to the kernel side at one time */
+	/* the largest number of code mappings that the kernel side did not know at one time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when

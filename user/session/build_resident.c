@@ -54,7 +54,7 @@ int build__resident(const struct build *b, const struct profile *heap,
 	if (heap) {
 		struct estimate live = profile__live(heap);
 
-		/* then all of the heap is in one row */
+		/* if the heap's live memory is unknown, all of the heap is in one row */
 		if (profile__unknown_why(heap, &live))
 			heap = NULL;
 	}

@@ -2,7 +2,7 @@
 /* The files of a run whose processes come and go. While a file has an open descriptor or a probe,
  * its blocks stay on the disk, and its file system stays mounted. The kernel's tables have room for
  * a limited number of probed functions. So memtrace closes a file, and takes its probes out, when
- * the file is mapped by no process that memtrace still has to report. */
+ * no process that memtrace still has to report maps the file. */
 #include <unistd.h>
 
 #include "base/clock.h"

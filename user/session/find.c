@@ -5,9 +5,9 @@
  *
  * When a target is removed, those behind it move up in the session's list. So the index cannot hold
  * places in the list: it has entries of its own. An entry stays when its target is removed, because
- * the search for another entry may pass over it. When most entries are of removed targets, the
- * index is made anew. At first a target has no pid and no number. It gets its entry in the first
- * search after it has got both. */
+ * the search for another entry may lead through its slot in the hash table. When most entries are
+ * of removed targets, the index is made anew. At first a target has no pid and no number. It gets
+ * its entry in the first search after it has got both. */
 #include <stdlib.h>
 
 #include "base/hash.h"

@@ -36,8 +36,8 @@ bool guard__note(struct session *s)
 	return true;
 }
 
-/* While a command is held, memtrace may be silent for any time: only the command's loader runs, and
- * it may have to wait for the disk. */
+/* While a command is held, memtrace may be silent for any length of time: only the command's loader
+ * runs, and the loader may have to wait for the disk. */
 void guard__expect(struct session *s, bool long_work)
 {
 	bool limited = s->max_overhead > 0;

@@ -186,8 +186,8 @@ void profiles__foresee(struct session *session);
 /* --- sweep.c: deletes entries of the kernel's tables that nobody needs, makes up for lost news
  * --- */
 
-/* Now and then deletes entries of the kernel's tables that nobody needs, though their processes
- * live: else the tables fill up in days. */
+/* Deletes, now and then, entries of the kernel's tables that nobody needs but whose processes are
+ * still alive. Without this, the tables would fill up in days. */
 void sweep__tables(struct session *session);
 
 /* If news of processes was lost since the last call, finds out what the news would have told. It
@@ -375,8 +375,8 @@ void rewritten__take(struct session *session);
 
 /* --- files.c --- */
 
-/* Makes the indexes of binaries that are gone free for new files. Clears their elements in all
- * arrays that are indexed by binary. */
+/* Frees the indexes of binaries that are gone, so that new files can use these indexes. Clears the
+ * elements at these indexes in all arrays that are indexed by binary. */
 void files__reuse(struct session *session);
 /* Now and then: closes files that no target maps any more, and takes the probes out of them. */
 void files__let_go(struct session *session);

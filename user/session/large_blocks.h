@@ -17,8 +17,8 @@ void large_blocks__tend(struct session *session);
  * Does not wait. */
 void large_blocks__look(struct session *session);
 
-/* Call it after that, when the probes are out: waits for the second lists, LARGE_PATIENCE_S at most
- * for all of them. */
+/* Call it after large_blocks__look(), when the probes are out: waits for the second lists,
+ * LARGE_PATIENCE_S at most for all of them. */
 void large_blocks__finish(struct session *session);
 
 void large_blocks__free(struct target *target);

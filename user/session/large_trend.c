@@ -41,7 +41,8 @@ static bool is_in_brk(const struct target *t, uint64_t addr)
 	return e && !strcmp(e->path, "[heap]");
 }
 
-/* Is the block known from its stack's vectors (realloc_trend.h), not from the stack's blocks? */
+/* Has realloc made the block in a window? Then the block counts among its stack's vectors
+ * (realloc_trend.h), not among the stack's other blocks. */
 static bool is_regrown(const struct survivors *s, const struct survivors_block *block)
 {
 	return block->live.birth == BIRTH_GROWN && !s->windows[block->window].continuous;
@@ -55,7 +56,7 @@ static void part__add(struct part *part, double bytes, double blocks, bool large
 	part->large_blocks += large ? blocks : 0;
 }
 
-/* May the block live, by the evidence from which its stack's live bytes were estimated? */
+/* May the block still live? Uses the same evidence as the estimate of its stack's live bytes. */
 static bool counts_as_live(const struct survivors_block *block, const struct windowed_result *r)
 {
 	return r->by == SURVIVAL_CONTENTS ? survivors_block__may_live(block) : !block->ended;
@@ -130,7 +131,7 @@ static void divide(const struct build *b, const struct process_sites *sites, str
 		old = known && known->ended
 			      ? NULL
 			      : large_blocks__find(&b->target->large.before, block->addr);
-		old_size = old ? old->size : 0; /* realloc may have enlarged it where it is */
+		old_size = old ? old->size : 0; /* realloc may have enlarged it in place */
 		if (old_size < block->size) {
 			ret->unseen += (double)(block->size - old_size);
 			ret->blocks++;

@@ -34,7 +34,7 @@ double large_trend__vectors(const struct build *build, const struct profile *pro
 int large_trend__add(const struct build *build, struct profile *profile,
 		     const struct large_trend *trend, double vectors);
 
-/* Gives that stack its name, after symbolization. 0 or -ENOMEM. */
+/* Gives the stack LARGE_UNSEEN its name, after symbolization. 0 or -ENOMEM. */
 int large_trend__name(struct profile *profile);
 
 #endif

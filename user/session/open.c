@@ -254,7 +254,8 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	rc = capture__add_process(s->capture, pid, &t->process, err);
 	if (rc)
 		return rc;
-	/* From now on there is news of its main thread's end. It may have ended just before. */
+	/* From now on, news comes when its main thread ends. But this thread may have ended just
+	 * before. */
 	t->headless = process__living_thread(pid) != pid;
 	return s->everywhere ? 0 : session__check_alone(pid, err);
 }
@@ -597,8 +598,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
-	/* If regions were only to complete --leaks, they are not traced when their cost cannot be
-	 * measured. They must not put the limit of overhead at risk. */
+	/* Regions that are traced only to complete --leaks must not put the limit of overhead at
+	 * risk. So they are not traced if their cost cannot be measured. */
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->regions_calibrated &&
 	    s->regions_if_easy) {
 		s->regions_if_easy = false;

@@ -43,7 +43,8 @@ static int changed(const struct allocator *a, pid_t pid, const struct maps *maps
 	return 1;
 }
 
-/* Without memory for the patcher, the refusal is never lifted. */
+/* Refuses the allocator, and notes the patcher. If there is no memory for this note, the refusal is
+ * never lifted. */
 static void refuse(struct session *s, const struct allocator *a, pid_t pid, const char *text)
 {
 	struct process_info info;

@@ -9,7 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-/* windows slow every program by a smaller factor than this, except bare loops of malloc */
+/* windows slow only bare loops of malloc by a larger factor than this */
 #define MOST_HIDDEN 20
 
 /* Returns what is known of reallocs, by site; NULL: out of memory. */
@@ -160,7 +160,7 @@ int realloc_trend__new(const struct build *b, const struct process_sites *sites,
 	double seen, k;
 
 	*ret = (struct realloc_trend){.scale = scale_of(run, true)};
-	if (run->n_before == e->n_windows) /* the present program has none */
+	if (run->n_before == e->n_windows) /* no window of the present program */
 		return 0;
 	from = middle(e, run, &step);
 	slices = slices_of(b, sites, from, step);

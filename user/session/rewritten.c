@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Notices when somebody writes to a file that has probes for all processes. The kernel remembers
  * probes by their offset in the file. If the file gets new contents in place (as by cp), the kernel
- * puts breakpoints at the old offsets into the next process that runs the file. They may lie inside
- * instructions, and the process would crash. Nobody can write to a program that runs, but its
- * probes stay for a while after its last process (files.c), and a library can always be written to.
+ * puts breakpoints at the old offsets into the next process that runs the file. These breakpoints
+ * may lie inside instructions, and then the process crashes. Nobody can write to a program that
+ * runs, but its probes stay for a while after its last process (files.c), and a library can always
+ * be written to.
  *
  * inotify tells of the first write. The probes are then taken out, mostly before the new contents
- * are run. The file gets no probes any more: new probes could meet old ones that the kernel still
- * removes, and would then get the old instruction. */
+ * are run. The file gets no probes any more: new probes could meet old ones that the kernel is
+ * still removing, and would then get the old instruction. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -41,7 +42,7 @@ void rewritten__watch(struct session *s, const struct allocators *allocators)
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 		wd = inotify_add_watch(s->writes_fd, path, IN_MODIFY | IN_ONESHOT);
-		/* if it fails, the write is noticed when a process runs the file */
+		/* if it fails, a write is noticed only when a process runs the file */
 		if (wd >= 0)
 			s->watched[s->n_watched++] = (struct watched_file){wd, a->file};
 	}

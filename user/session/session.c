@@ -338,7 +338,8 @@ void session__stop(struct session *s)
 	capture__deactivate(s->capture);
 	budget__hurry(s, false);
 	for (size_t i = 0; i < s->n_targets; i++) {
-		s->targets[i]->silence_look_ns = 0; /* the last look at the probes in place */
+		/* targets__read() then checks the probes once more, before they are taken out */
+		s->targets[i]->silence_look_ns = 0;
 		targets__read(s, s->targets[i]);
 	}
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);

@@ -118,8 +118,8 @@ struct session_options {
 	int *ret_command_status;
 	/* Tracing in windows may cost a process this share of its CPU time, 0..1; 0: no limit. */
 	double max_overhead;
-	/* The same limit for continuous tracing, which slows all requests alike. If it is less than
-	 * max_overhead, max_overhead counts. */
+	/* The same limit for continuous tracing, which slows all requests alike. If max_overhead is
+	 * larger, max_overhead counts. */
 	double max_steady_overhead;
 	/* Did the user give the limit? If so, session__open() fails when the limit cannot be kept.
 	 * If not, the run goes on without a limit in this case. But if perf uprobes cannot keep the
@@ -143,8 +143,8 @@ struct session_options {
 	struct symbolize_options symbolize;
 };
 
-/* Puts everything in place for a run. Returns 0, or negative errno with err. After a failure, no
- * probe is left, and no process that this call started. */
+/* Puts everything in place for a run. Returns 0, or negative errno with err. A failed call leaves
+ * no probe behind, and no process that it started. */
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
@@ -211,8 +211,8 @@ size_t session__withdrawals(const struct session *session, double *ret_s);
  * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
-/* Has the run lost its limit of cost, because the cost of probes could not be measured? Nobody has
- * switched the limit off. */
+/* Has the run lost its limit of cost, because the cost of probes could not be measured? false if
+ * the user switched the limit off. */
 bool session__has_lost_limit(const struct session *session);
 
 /* Returns why the run uses no return probes, for example "as asked for". The session owns the text.

@@ -8,14 +8,14 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* How often the kernel's tables are swept. It takes about a millisecond. */
+/* How often the kernel's tables are swept. A sweep takes about a millisecond. */
 #define SWEEP_NS 10000000000ULL
 /* After a search for what lost news would have told, memtrace waits REST times as long as the
  * search has taken. Only then may it search again, because more news may be lost during a
  * search. */
 #define REST 20
-/* Until lost news of mappings is made up for, probes may be missing in new code, so this is the
- * longest rest after it. */
+/* The longest such wait before another search for lost news of mappings. Until this search, probes
+ * may be missing in new code. */
 #define MAX_REST_NS 2000000000ULL
 
 static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
@@ -42,9 +42,10 @@ void sweep__tables(struct session *s)
 
 /* --- lost news of processes --- */
 
-/* Notes execs and ends of targets, and of their main threads, if the news of them was lost. Ends
- * of targets are noted only if they are known from news alone. Such a target may still live, but
- * run a program that does not fit the selection. */
+/* Notes execs of targets, ends of targets, and ends of their main threads, if the news of them was
+ * lost. The end of a named target is not noted here, because it is known from its pidfd. The
+ * process of a selected target that has ended may still live, but run a program that does not fit
+ * the selection. */
 static void seek_changed(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {

@@ -643,9 +643,10 @@ void targets__note_sizes(struct target *t)
 
 #define SILENCE_EVERY_NS 1000000000
 
-/* Notes if the kernel has taken probes of the target out. It does so when another tracer takes its
- * own probe out of the same function: it then looks for processes that need the probe no more, and
- * takes a process whose main thread has ended for one of them. Looks once a second. */
+/* Notes if the kernel has taken probes of the target out. The kernel does so when another tracer
+ * takes its own probe out of the same function. It then looks for processes that do not need a
+ * probe there any more, and mistakes a process whose main thread has ended for such a process. This
+ * function looks once a second. */
 static void note_silence(const struct session *s, struct target *t)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);

@@ -16,7 +16,9 @@
  * allocated bytes are known at snapshots only, so the quotient has an error.) */
 #define FLAT 0.92
 
-#define LEAST_SINCE_EXEC_NS 5000000000ULL /* least time since an exec for its growth */
+/* In a run with a series: growth since an exec is found from the blocks' times of birth only if at
+ * least this much time has passed since the exec. */
+#define LEAST_SINCE_EXEC_NS 5000000000ULL
 
 uint64_t trend__begin_ns(const struct build *b)
 {

@@ -19,8 +19,8 @@ _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
 #define MOST_UNSEEN 0.2
 
 /* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
- * clock and its end is not known. It is assumed to have continued as before. Without this
- * assumption, the traced part would seem to be all that the process did. */
+ * clock and the process's end is not known. The process is assumed to have continued as before.
+ * Without this assumption, the traced part would seem to be all that the process did. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
