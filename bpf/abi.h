@@ -113,9 +113,8 @@ struct abi_func {
 	__u8 out_arg; /* posix_memalign: where the result is stored, valid when rax is 0 */
 	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
 	__u8 object;  /* index of the struct abi_object of the function's allocator */
-	/* OUTER_...: the function may hand its call over to another probed function. A function
-	 * that frees has one of these values, too, if a function that hands calls over may call
-	 * it */
+	/* OUTER_...: the function may hand its call over to another probed function. A freeing
+	 * function that may be called by such a function has one of these values, too */
 	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* A filter for frees. It tells which addresses surely belong to no tracked block. Most frees are of
- * blocks that were not sampled. To look up each freed address in the table of live blocks takes two
- * calls and, in a large table, a cache miss.
+ * blocks that were not sampled. Looking up each freed address in the table of live blocks would
+ * take two calls and, in a large table, a cache miss.
  *
  * The table's keys are hashed. For each value of the hash there is a counter, which is never below
  * the number of entries with that hash. If the counter is zero, the table has no key with that

@@ -94,10 +94,10 @@ static __noinline void note_outer(struct abi_process_cpu *cpu, const struct abi_
 
 	if (!outer)
 		return;
-	/* A jump to the next function leaves the return address in place, so the address shows the
-	 * jump. With OUTER_WITHIN the address also shows that the outer call is still under way. A
-	 * realloc that has a block to move never jumps. So for such a realloc, only OUTER_WITHIN
-	 * needs the address. */
+	/* If this function jumps to the next one, the next one has the same return address. So the
+	 * address shows the jump. With OUTER_WITHIN it also shows that the outer call is still
+	 * under way. A realloc that has a block to move never jumps, so its return address is
+	 * needed only with OUTER_WITHIN. */
 	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);

@@ -107,7 +107,7 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * pool's function, the call's return is not seen either. The function may then be called again from
  * the same place, at the same stack pointer: this is a new call.
  *
- * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
+ * A known pool of native code (WRAPS_BY_STACK) is called so often that awaiting each return would
  * double the cost. So its returns are not awaited, and calls inside a call of such a pool are
  * candidates for samples, too. Two conditions show that a sample is inside such a call. First, the
  * return address of the thread's last call into the pool is still in its place on the stack.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What each site held when the process held the most memory.
  *
- * While a process grows, nearly every allocation is a new peak. To note at each peak what all of
- * its sites hold would take a walk through the whole table. So a new peak only gets a number. At
+ * While a process grows, nearly every allocation is a new peak. Noting at each peak what every site
+ * holds would take a walk through the whole table of sites. So a new peak only gets a number. At
  * its first change after a peak, a site notes what it holds just before that change, with the
  * peak's number. In the end, if a site has a note with the number of the last peak, the note tells
  * what the site held at that peak. A site without such a note has not changed since, and still

@@ -10,7 +10,7 @@
  *
  * While a generator A passes an exception on to a generator B ("yield from"), A has no native
  * frame. Up to 3.10 the Python frame of A has no mark during this time. 3.11 leaves the mark in the
- * frame. So in 3.11 the walk ignores a mark on two conditions. First, the mark is in the first
+ * frame. So in 3.11 the walk ignores a mark if two conditions hold. First, the mark is in the first
  * Python frame that the walk puts in place of a native frame. Second, this Python frame has noted
  * the depth of its stack, as a frame does when it calls Python.
  *

@@ -153,8 +153,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* Marks the last return address in the stack as one that the kernel or makecontext() has put there,
- * not a call. The frame's code begins at this address; no call stands in front of it. Readers of
+/* Marks the last return address in the stack: no call has put it there, but the kernel or
+ * makecontext(). The frame's code begins at this address; no call stands in front of it. Readers of
  * stacks subtract 1 from a return address, so the address is raised by 1. */
 static __always_inline void mark_not_called(struct unwind *u)
 {

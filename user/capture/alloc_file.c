@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads the allocators that a file has: finds out which families are there, and offers their
- * functions (alloc_reader.c). Keeps what was read for the next process that maps the file. */
+/* Finds out which families of allocators are in a file, and reads their functions (alloc_reader.c).
+ * Keeps the result for the next process that maps the file. */
 #include "capture/alloc_reader.h"
 
 #include <elf.h>
@@ -127,7 +127,7 @@ static bool ends_at_once(const struct alloc_family *f)
 
 /* Returns the description of the function for this run. Only runs without a limit of overhead
  * follow the ends of pools. If stacks do not follow unwind tables, the returns of all functions
- * that wrap are awaited. */
+ * with `wraps` are awaited. */
 static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_function *fn)
 {
 	struct abi_func func = fn->func;

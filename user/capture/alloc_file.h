@@ -122,11 +122,11 @@ struct alloc_how {
 	 * hundreds of copies */
 	bool copies;
 	/* stacks follow unwind tables. If false, stacks are too short to show that a call was made
-	 * inside a pool's call. So memtrace also sees when a call of a pool's function
-	 * returns */
+	 * inside a pool's call. So memtrace also awaits the return of each call of a pool's
+	 * function */
 	bool tables;
-	/* the ends of pools are followed. If false, PHP's pool is the only pool with such ends that
-	 * is searched for (alloc_part.endless) */
+	/* the ends of pools are followed. If false, pools that can end all their blocks at once are
+	 * not searched for, except PHP's (alloc_part.endless) */
 	bool pools;
 	/* processes may report samples of their own by markers. If false, the search ignores
 	 * markers */

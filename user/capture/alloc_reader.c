@@ -191,10 +191,10 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Inner calls of freeing functions do no harm: if a block is freed twice, its end
-		 * is recorded once. So they are not searched for. (If a freeing function has
-		 * `outer`, its call is inner if an outer function made it.) Inner calls of
-		 * functions that make pools are not searched for either, because such functions
-		 * have direct callers outside of the allocator, too. */
+		 * is recorded once. So they are not searched for. (With `outer`, a call of a
+		 * freeing function is inner if an outer function made it.) Inner calls of functions
+		 * that make pools are not searched for either, because such functions have direct
+		 * callers outside of the allocator, too. */
 		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);

@@ -124,7 +124,7 @@ static void spin(uint64_t steps)
 }
 
 /* Returns the mean time of all rare pairs except the longest ones, in which something else had the
- * CPU. Measures by the clock, not by CPU time. To read the CPU time is a system call, and it would
+ * CPU. Measures by the clock, not by CPU time. Reading the CPU time is a system call, and would
  * bring the kernel's code back into the caches. */
 static double measure_rare(enum insn_class class)
 {

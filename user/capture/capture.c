@@ -266,8 +266,8 @@ static bool is_in(const char *path, const char *word)
 	return fd >= 0 && io__read(fd, text, sizeof(text) - 1) > 0 && strstr(text, word);
 }
 
-/* Says what on this machine forbids BPF or probes, or a part of them, to a privileged process; "":
- * no such thing is known. */
+/* Says what on this machine keeps even a privileged process from using BPF or probes, or a part of
+ * them; "": nothing is known to do so. */
 static const char *who_forbids(void)
 {
 	uint64_t seccomp = 0;

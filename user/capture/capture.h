@@ -85,16 +85,16 @@ void capture__drop_process(struct capture *capture, uint32_t process);
 
 /* Deletes the records of all processes that were dropped, to make room in the kernel's tables.
  * `drain` holds a copy of these records. `stacks`: also deletes the stacks that no site and no call
- * of another process names any more. Do not set `stacks` while regions are recorded: the stacks of
+ * of the remaining processes names. Do not set `stacks` while regions are recorded: the stacks of
  * regions have no sites. The drain's stacks must ascend by `lo`, then `hi`. If memory runs out,
  * records or stacks are left to the next call. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain, bool stacks);
 
 /* Is the process with this number alive? *ret_pid: its pid. */
 typedef bool capture_lives_fn(void *ctx, uint32_t process, pid_t *ret_pid);
-/* Deletes entries that nobody needs, also of processes that live. These are calls that were under
- * way when probes were taken out, or when their thread ended. If names of threads take much room,
- * names of threads that have ended are deleted, too. Call it now and then. */
+/* Deletes entries that nobody needs, also of processes that live. These entries are calls that were
+ * under way when the probes were taken out, or when the calls' thread ended. If names of threads
+ * take much room, names of threads that have ended are deleted, too. Call it now and then. */
 void capture__sweep(struct capture *capture, capture_lives_fn *lives, void *ctx);
 
 /* Number of processes that fit the selection, but are not traced, or are no longer traced after an
@@ -154,8 +154,8 @@ void capture__forget_mappings(struct capture *capture, uint32_t process);
  * still in the kernel, or in use. Then no other binary may get this index yet. */
 bool capture__forget_binary(struct capture *capture, size_t index);
 
-/* Number of files whose unwind tables at least once found no room within `max_unwind`, no free
- * number or no memory. */
+/* Number of files whose unwind table was refused at least once: there was no room within
+ * `max_unwind`, no free number or no memory. */
 uint32_t capture__tables_refused(const struct capture *capture);
 /* Has the kernel refused the programs that unwind by tables, although it has all features that the
  * programs need? Then stacks come from frame pointers only. */
@@ -188,9 +188,9 @@ struct capture_refusal {
 	char text[640];	 /* for people: function, reason, consequence */
 };
 #define CAPTURE_GONE_REFUSALS 256
-/* The refusals of the run, in any order, each of them once: all that hold, and about
- * CAPTURE_GONE_REFUSALS of those that hold no more, the latest ones. The capture owns them. They
- * are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
+/* The refusals of the run, in any order, each of them once. The list has all refusals that hold,
+ * and the latest of those that no longer hold, about CAPTURE_GONE_REFUSALS. The capture owns them.
+ * They are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
@@ -227,9 +227,9 @@ void capture__leave(struct capture *capture, pid_t pid);
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back. Does not wait for links that are still being
  * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
- * no error. Takes the first allocators->n_attached allocators. The caller may set this number, to
- * resume also allocators that were never attached. capture__probes() does not list the probes of
- * these allocators. */
+ * no error. Takes the first allocators->n_attached allocators. To resume also allocators that were
+ * never attached, the caller may set this number. capture__probes() does not list the probes of
+ * allocators that were never attached. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 

@@ -244,9 +244,9 @@ static struct capture_refusal *place_of_refusal(struct capture *c)
 	return VECTOR_ADD_ROOM(c->refusals, c->n_refusals) ? NULL : &c->refusals[c->n_refusals++];
 }
 
-/* Notes a refusal. If the list has the same refusal, but it no longer holds, it holds again, with
- * the new text. This happens, for example, if a program is started again each day. Returns NULL if
- * there is no memory. */
+/* Notes a refusal. If the list has this refusal as one that no longer holds, makes it hold again,
+ * with the new text. This happens, for example, if a program is started again each day. Returns
+ * NULL if there is no memory. */
 static const struct capture_refusal *add_refusal(struct capture *c,
 						 const struct capture_refusal *fresh)
 {
@@ -323,9 +323,9 @@ void capture__allow(struct capture *c, const struct file_id *file, const char *f
 	}
 }
 
-/* Frees the places that released objects have in the kernel's tables, if an object's last link is
- * gone. If a function's place were freed before that, a hit of its old probe would count for the
- * next function that gets the place. */
+/* Frees the places of released objects and of their functions in the kernel's tables. An object's
+ * places are freed only when its last link is gone. If they were freed earlier, a hit of an old
+ * probe would count for the next function that gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;

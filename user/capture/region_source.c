@@ -103,9 +103,9 @@ bool region_source__is_bare(const struct region_source *s, pid_t pid, const stru
 	return !s->syscalls && patch__is_bare(pid, maps, &s->file, places, s->n_points);
 }
 
-/* Notes why the functions cannot be probed, if the process has changed their code. If the code
- * cannot be read, it can mostly be read again a moment later. So several attempts must fail before
- * the failure counts. */
+/* Notes why the functions cannot be probed, if the process has changed their code. Code that cannot
+ * be read now can mostly be read a moment later. So several attempts must fail before the failure
+ * counts. */
 static bool notes_patch(struct region_source *s, pid_t pid, const struct maps *maps)
 {
 	const char *name;
@@ -134,8 +134,8 @@ static bool is_wanted(const char *name, const void *ctx)
 	return !strcmp(name, LIBC_MARK);
 }
 
-/* Examines one file. 1: the search ends. The file is the C library, or it shows that probes on libc
- * are not enough. 0: the search goes on; negative errno. */
+/* Examines one file. 1: the search ends, because the file is the C library, or because it shows
+ * that probes on libc are not enough. 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct elf_meanwhile *meanwhile, const struct map_entry *entry)
 {

@@ -90,8 +90,8 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop_call(c, &calls[i], call[i].process);
 }
 
-/* Returns the keys of the stacks that sites and calls of other processes name, in ascending order.
- * Other processes are those that are not gone. NULL: out of memory. */
+/* Returns the keys of all stacks that are named by a site or call of a process that is not gone.
+ * The keys ascend. NULL: out of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct owners *owners, size_t *ret_n)
 {

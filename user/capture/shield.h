@@ -14,9 +14,9 @@
 int shield__run(int (*fn)(void *arg), void *arg);
 
 /* A place holds the number of a descriptor + 1; 0: none. Whoever takes the descriptor out of its
- * place, by an atomic exchange with 0, closes it. A helper takes a descriptor out only just before
- * it closes it. Until then the keeper can still close the descriptor, for example if memtrace is
- * stopped.
+ * place, by an atomic exchange with 0, closes it. A helper takes each descriptor out of its place
+ * only just before the close. Until then the keeper can still close the descriptor, for example if
+ * memtrace is stopped.
  *
  * This function closes the descriptors in n places, many at a time, in a helper like that of
  * shield__run(). Closing one link takes some 45 ms, in which the kernel waits until all CPUs have

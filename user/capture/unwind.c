@@ -430,8 +430,8 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, ui
 			store->entries[uses[i]].users--;
 		return rc;
 	}
-	/* The new mappings are counted before the old ones are released, so that a table of both
-	 * stays in use. */
+	/* The new mappings are counted before the old ones are released, so that a table that both
+	 * have stays in use. */
 	let_go(store, user);
 	user->entries = uses;
 	user->n = n_uses;

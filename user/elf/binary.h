@@ -52,8 +52,8 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
  * with the same owner, build-id and content as a known file joins this file's binary, because
  * containers hold many copies of a library. (If the build-id alone decided, a hostile process could
  * have the symbols of its own file shown for another process's library.) After 4 GiB have been
- * compared in all, a copy becomes a binary of its own. The limit grows by 1 MiB per second, from
- * one binaries__evict() to the next.
+ * compared in all, a copy becomes a binary of its own. Each binaries__evict() raises what is left
+ * of the limit by 1 MiB per second since the previous call, up to 4 GiB.
  *
  * path is the file's name in the process that maps it. root_fd is this process's root directory
  * (O_PATH); -1: none. A separate debug file is searched for below root_fd, then below memtrace's

@@ -23,8 +23,7 @@
  * no return address. So the rule of crosscall2 uses rsp, too.
  *
  * Functions that Go marks as the first of a stack: runtime.mstart, runtime.rt0_go, and
- * runtime.goexit, whose address stands below a goroutine's first frame. The walk ends at such a
- * function.
+ * runtime.goexit, to which a goroutine's first frame returns. The walk ends at such a function.
  *
  * C code that Go's own linker included (it does so only for Go's standard library): .gopclntab
  * lists this code without the changes of rsp. The code has no frame pointers, and its .eh_frame is

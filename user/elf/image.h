@@ -36,9 +36,9 @@ struct elf_meanwhile {
 	void *ctx;
 };
 
-/* Which symbols the caller will ask for. fn is called with the names of all symbols, without
- * versions: is the name wanted? A large table takes seconds. So meanwhile is called after each
- * piece, which takes some milliseconds. */
+/* Which symbols the caller will ask for. fn is called with the name of each symbol, without its
+ * version, and returns true if the name is wanted. Reading a large table takes seconds. So
+ * meanwhile is called after each piece, which takes some milliseconds. */
 struct elf_wanted {
 	bool (*fn)(const char *name, const void *ctx);
 	const void *ctx;

@@ -6,10 +6,10 @@
  * further than needed:
  *
  *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over.
- *     It is not enough if Capstone says that an instruction is no branch. The register that a plain
- *     instruction writes is its destination operand. Neither this operand nor Capstone's list of
- *     written registers may contain rsp, rbp or a special register (segment, control, debug, x87,
- *     ...).
+ *     No other instruction is passed over, even if Capstone says that it is no branch. The
+ *     register that a plain instruction writes is its destination operand. Neither this operand
+ *     nor Capstone's list of written registers may contain rsp, rbp or a special register
+ *     (segment, control, debug, x87, ...).
  *   - An instruction that stores to memory is never passed over. The store could hit the return
  *     address. It could also hit the red zone below rsp, into which the trampoline of an optimized
  *     probe (Linux 6.18, 5-byte nop) pushes.
