@@ -200,7 +200,7 @@ static struct shared {
 	/* the addresses that the tracer listens on */
 	size_t n_held;
 	char held[AGENT_LISTEN][PATH_MAX + 16];
-	/* the arguments that the last good check has found, each with a NUL behind it */
+	/* the arguments that the last successful check has read, each with a NUL behind it */
 	int n_arguments;
 	char arguments[SHARED_BYTES];
 } * shared;
@@ -309,9 +309,9 @@ static void favour(struct run *run, pid_t pid)
 		complain("pid %d surely grows, and has more windows for some minutes", pid);
 }
 
-/* Carries out the server's next request about a process. The server is not trusted: only targets
- * change, and tracing resumes only if it was stopped at the server's request. Returns true if the
- * set of traced processes has changed. */
+/* Carries out the server's next request about a process. The server is not trusted: its requests
+ * affect targets only, and tracing resumes only if it was stopped at the server's request. Returns
+ * true if the set of traced processes has changed. */
 static bool grant_wish(struct run *run, double now)
 {
 	struct server_wishes *w = &run->wishes;
@@ -382,7 +382,8 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	news.all = asked || run->n_started != run->server->n_started; /* a new server has none */
+	/* a newly started server has no profiles */
+	news.all = asked || run->n_started != run->server->n_started;
 	run->n_started = run->server->n_started;
 	run->taken_ns = clock__now_ns(CLOCK_REALTIME);
 	rc = session__news(run->session, &news);
@@ -522,9 +523,9 @@ static int go_on(struct run *run, int signal_fd)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
-/* Leaves out named processes that have ended. The first tracer refuses them, because the user may
- * have given a wrong pid. A later one must not: no tracer would start any more, and the processes
- * that are left would not be traced. Returns false if no process is left to trace. */
+/* Leaves out named processes that have ended. The first tracer refuses such processes, because the
+ * user may have given a wrong pid. If a later tracer refused them, no tracer would start any more,
+ * and the remaining processes would not be traced. Returns false if no process is left to trace. */
 static bool leave_out_ended(struct trace_config *c)
 {
 	size_t n = 0;

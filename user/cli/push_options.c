@@ -35,9 +35,9 @@ static bool is_receiver(const char *url)
 
 	if (strncmp(url, "http://", 7) && strncmp(url, "https://", 8))
 		return false;
-	/* All characters of URLs are allowed but three. "?" and "#" are refused, because a path is
-	 * added to the URL. "@" is refused, because ps and metrics would show the password before
-	 * it. */
+	/* All characters of URLs are allowed, except three. "?" and "#" are refused, because a path
+	 * is added to the URL. "@" is refused, because ps and metrics would show the password that
+	 * stands before it. */
 	if (strlen(url) > MOST_URL || strspn(url, ALNUM "-._~:/[]!$&'()*+,;=%") != strlen(url))
 		return false;
 	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");

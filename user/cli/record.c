@@ -110,9 +110,9 @@ static int take_victims(struct record_config *c, struct session *s)
 	return rc ? EXIT_FAILED : run.status;
 }
 
-/* Is a file to be written of the profile at the end of the run? With --on-oom, the files are there
- * already. But if one of them could not be written, all are written again: when a process is killed
- * because memory is short, there may be no memory for a file either. */
+/* Must the profile's files be written at the end of the run? With --on-oom, the files are there
+ * already. But if one of them could not be written, all are written again: when a process was
+ * killed because memory was short, there may have been no memory for a file either. */
 static bool is_to_be_written(const struct record_config *c, const struct profile *p)
 {
 	return !c->trace.on_oom || (c->victim_failed && p->out_of_memory);
@@ -285,8 +285,8 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last = st;
 }
 
-/* Symbols of large programs take a while, and signals are blocked meanwhile. So a person who has
- * pressed Ctrl-C sees what memtrace does. */
+/* Reading the symbols of large programs takes a while, and signals are blocked meanwhile. This line
+ * tells a person who has pressed Ctrl-C what memtrace does. */
 static void show_ending(struct status_line *line)
 {
 	static const char text[] = "\r\033[Ktracing has ended; reading symbols";
@@ -340,9 +340,9 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
-/* Has everybody gone who could read standard output and standard error? A lost connection of ssh
- * without a terminal ends so: no signal comes, and nobody would ever end the tracing. A terminal
- * that goes away sends SIGHUP. fds: both streams. */
+/* Have both standard output and standard error lost their readers? This happens if an ssh
+ * connection without a terminal is lost: no signal comes, so nobody would ever end the tracing. (If
+ * a terminal goes away, SIGHUP comes.) fds: both streams. */
 static bool is_deserted(struct pollfd fds[2], int *n_gone)
 {
 	for (int i = 0; i < 2; i++)

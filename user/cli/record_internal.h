@@ -105,9 +105,8 @@ int record_write_json(const struct record_config *c, struct profile *const *prof
  * A FIFO, a terminal or a pipe may have no reader.) False without --json. */
 bool record_json_is_file(const struct record_config *c);
 /* To be called after the session's profiles are written. The model of windows consists of parts
- * (profile/parts.h). Leaves out one part after the other, and computes the estimates from the same
- * windows each time. Writes the estimates as JSON into parts_dir. 0, or EXIT_FAILED after a
- * complaint. */
+ * (profile/parts.h). For each part, computes the estimates from the same windows without this part,
+ * and writes them as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

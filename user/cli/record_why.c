@@ -19,7 +19,7 @@
 #define STACKS	   10	/* at most this many stacks: those that grow most surely */
 #define BLOCKS	   1000 /* at most this many blocks, of all these stacks together */
 #define PATIENCE_S 10.0 /* time limit for one scan */
-/* time for the scans of one process; the scan that would exceed it is the last one */
+/* time limit for the scans of one process; a scan that would probably end later is the last one */
 #define WITHIN_S 20.0
 #define RUN_S	 60.0 /* time limit for all processes of the run */
 

@@ -324,9 +324,10 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 }
 
 /* Signals that end memtrace or ask for files are read from a descriptor, so that memtrace ends in
- * an orderly way. SIGWINCH and SIGTSTP are blocked except during ppoll(), which blocks
- * *ret_waiting. memtrace's parent may have blocked further signals. They stay blocked, and are not
- * read: SIGCHLD, for example, would end memtrace as soon as one of its children ends. */
+ * an orderly way. SIGWINCH and SIGTSTP are blocked except during ppoll(), which blocks only the
+ * signals in *ret_waiting. memtrace's parent may have blocked further signals. They stay blocked,
+ * and are not read: SIGCHLD, for example, would end memtrace as soon as one of its children
+ * ends. */
 static int take_screen_signals(sigset_t *ret_waiting)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGHUP};

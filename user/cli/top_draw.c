@@ -526,8 +526,9 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 }
 
 /* The sum of the rows of all processes. The head is made from it, so that head and rows show the
- * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (It is not
- * computed from the change of live memory within a second, which is mostly chance.) */
+ * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (Growth is not
+ * computed from the change of live memory within a second, because that change is mostly
+ * chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;

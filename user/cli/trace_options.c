@@ -563,7 +563,7 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 	if (!c->overhead_given &&
 	    (c->capture.interval == 1 || (starts_program && !c->selection.given)))
 		c->max_overhead = 0;
-	/* the limit of the machine chooses between windows of many processes */
+	/* --max-host-overhead is kept by windows, which many processes get in turn (pace/host.h) */
 	if (c->host_overhead_given && c->max_host_overhead > 0 &&
 	    (!(c->max_overhead > 0) || c->what != WHAT_HEAP))
 		return usage_error(

@@ -61,8 +61,7 @@ static int by_frames(const void *a, const void *b)
 	return (x->n > y->n) - (x->n < y->n);
 }
 
-/* Descending by bytes. Nodes with equal bytes stay in the order of their stacks, which follows the
- * numbers of names. */
+/* Descending by bytes. Nodes with equal bytes stay in the order of by_frames(). */
 static int by_bytes(const void *a, const void *b)
 {
 	const struct node *x = a, *y = b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What profile/contradictions.h has found, in sentences. */
+/* Describes in sentences the contradictions that profile/contradictions.h has found. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

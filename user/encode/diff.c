@@ -16,7 +16,7 @@
 #include "encode/text.h"
 
 #define DEFAULT_TOP 20
-#define FEW	    5 /* if fewer replicas, and none is abnormal, the output warns */
+#define FEW	    5 /* the output warns if replicas are fewer than this and none is abnormal */
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
 					     {"PER SECOND", false}, {"FROM", false},

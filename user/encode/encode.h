@@ -207,10 +207,10 @@ int encode_modules(const struct profile *profile, const struct modules *modules,
 		   struct sink *sink);
 
 /* For people: the parts of the process's resident set (profile/resident.h), in KiB. The first rows
- * add up to the Rss of smaps. The difference between Rss and VmRSS follows, and memory that is in
- * neither of them. Each kind shows its largest rows and sums up the others in one row. Only
- * estimated figures have intervals. Uses only width of options, which may be NULL. All names are
- * printed with control characters replaced. */
+ * add up to the Rss of smaps. Two further parts follow: the difference between Rss and VmRSS, and
+ * memory that neither of them counts. Each kind of memory shows its largest rows and sums up the
+ * others in one row. Only estimated figures have intervals. Uses only width of options, which may
+ * be NULL. All names are printed with control characters replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
 
@@ -243,16 +243,16 @@ struct process_table_options {
  * length is the longest duration_s of all processes. (A process that began later held nothing
  * before its beginning.) The interval of GROWTH/s is the interval of LIVE, divided by the same
  * length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
- * stacks (profile/growth.h); with too few windows for growth, GROWTH/s is LIVE divided by the
- * length, an upper limit. If the process freed memory that it had allocated before the run, this
- * memory is not subtracted, because memtrace does not see it. If no live block was sampled, the
- * interval is that of profile__live_interval(). ">=" means that the figure is a lower bound, "<="
- * that it is an upper bound, and "~" that it is both (profile__is_lower_bound()). PEAK is the most
- * that the process held at any time; "-": not known, as in windows. The column PEAK is present if
- * the PEAK of some process is larger than its LIVE. RSS is the resident memory at the end, CHANGE
- * its change over the run. TOP SITE is the function that holds most memory. Ended processes are
- * ordered by their peak. Sums cover the processes that still exist. The sum of RSS counts shared
- * pages once for each process.
+ * stacks (profile/growth.h). With too few windows to estimate growth, GROWTH/s is LIVE divided by
+ * the length, which is an upper bound. Memory that the process had allocated before the run and
+ * freed during the run is not subtracted, because memtrace does not see it. If no live block was
+ * sampled, the interval is that of profile__live_interval(). ">=" means that the figure is a lower
+ * bound, "<=" that it is an upper bound, and "~" that it is both (profile__is_lower_bound()). PEAK
+ * is the most that the process held at any time; "-": not known, as in windows. The column PEAK is
+ * present if the PEAK of some process is larger than its LIVE. RSS is the resident memory at the
+ * end, CHANGE its change over the run. TOP SITE is the function that holds most memory. Ended
+ * processes are ordered by their peak. Sums cover the processes that still exist. The sum of RSS
+ * counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which columns. Names are printed with control characters replaced. */
@@ -287,11 +287,12 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
  * change. Then comes a row for each stack: first stacks that surely grow, then those that surely
  * shrink, then the rest by change. The end says how many changes may be chance, the least growth
  * that would have been found, and what each profile lost. A row has the change with its 95 %
- * interval, and the change per second where known. The bytes before and after follow, whether the
- * change is more than chance, and the most useful frames. With more than two profiles EVIDENCE says
- * in how many steps the stack grew, and PER SECOND is the trend where there is one. A difference of
- * a few blocks "may be chance" even if every byte is certain (profile/diff.h). Uses only top,
- * width, color and show_runtime of options. */
+ * interval, and the change per second where known. Then come the bytes before and after, EVIDENCE
+ * (is the change more than chance?), and the most useful frames. With more than two profiles
+ * EVIDENCE says in how many of the steps from one profile to the next the stack grew, and PER
+ * SECOND is the trend where there is one. A difference of a few blocks "may be chance" even if
+ * every byte is certain (profile/diff.h). Uses only top, width, color and show_runtime of
+ * options. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
@@ -301,8 +302,8 @@ int encode_diff_json(const struct diff *diff, struct sink *sink);
  * writes them for flamegraph.pl. Everything else is as in encode_collapsed(). */
 int encode_diff_collapsed(const struct diff *diff, struct sink *sink);
 
-/* For people: the replicas, the odd one first, and each stack of which one replica has unusually
- * much memory. */
+/* For people: the replicas, the most abnormal first, and each stack that holds unusually much
+ * memory in one replica. */
 int encode_replicas(const struct replicas *replicas, const struct table_options *options,
 		    struct sink *sink);
 
@@ -345,11 +346,11 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);
 
-/* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
- * of a core, this share says little about the effect of tracing. So if it is 1 % or more then, the
- * cost is given as a share of a core: "0.42 % of a core". Returns whether it is given so.
- * overhead_pct: the cost in per cent of their CPU time. cpu_cores: how many cores they use on
- * average; 0: not known. */
+/* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If the processes use
+ * little of a core, this share says little about the effect of tracing. In this case a cost of 1 %
+ * or more is given as a share of a core: "0.42 % of a core". Returns true if the cost is given as a
+ * share of a core. overhead_pct: the cost in per cent of the processes' CPU time. cpu_cores: how
+ * many cores the processes use on average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

@@ -16,9 +16,9 @@
 
 /* if more than this share of the run was traced, no line warns of few windows */
 #define MOSTLY 0.5
-/* a line warns if other tracers add more than this per cent to a call's cost */
+/* a line warns if other tracers make a call more expensive by more than this (per cent) */
 #define OTHERS_TOLD_PCT 10
-/* a line warns if fewer than this per cent of the stacks are complete */
+/* a line warns if the share of complete stacks is smaller than this (per cent) */
 #define MOST_BROKEN_PCT 50
 
 double cpu_cores(const struct profile *profile)
@@ -129,8 +129,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* if more than this share of the resident set, and more than so many bytes, are in no row, a line
- * tells the size of the resident set */
+/* A line tells the size of the resident set if at least this share of the set, and at least
+ * MUCH_ELSEWHERE bytes, are in no row. */
 #define MOSTLY_ELSEWHERE 0.5
 #define MUCH_ELSEWHERE	 (64 << 20)
 
@@ -278,7 +278,7 @@ static void put_part_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "; live at its end: %s\n", format_bytes(live->bytes, bytes));
 }
 
-/* Puts the head of a profile from another program's file, or of one that was drawn. */
+/* Puts the head of a profile from another program's file, or of a drawn one (profile/drawing.h). */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {
@@ -486,10 +486,10 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 /* bytes per second: if a process grows more slowly, put_pool() puts nothing */
 #define GROWS (16 << 10)
 
-/* Says that memory pools are not probed, if a pool may have grown. This is the case if the stacks
- * do not explain the process's growth, or if no stack surely grows. A pool takes a few large blocks
- * from malloc. Its functions are probed only in processes that are named by pid, and only without a
- * limit of the cost. */
+/* If a memory pool may have grown, says that pools are not probed. A pool may have grown if the
+ * stacks do not explain the process's growth, or if no stack surely grows. A pool takes a few large
+ * blocks from malloc. The pool's own functions are probed only in processes that are named by pid,
+ * and only without a limit of the cost. */
 static void put_pool(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;

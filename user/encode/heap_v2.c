@@ -5,10 +5,10 @@
  *	bytes = s f(x)		objects = n f(x).
  *
  * Both are multiplied by the same f(x), so x must be S/C. Then s = S / f(x) and n = s/x. For a
- * stack whose samples are all of one size, n is the number of samples: an integer. Only the
- * rounding of s is lost. For mixed sizes n is not an integer. Rounding n shifts the bytes by up to
- * R/2, which is 10 % of a stack of three samples. For the same mix of sizes the shift always has
- * the same direction, so the error does not average out over many stacks.
+ * stack whose samples are all of one size, n is the number of samples: an integer. Then only s is
+ * rounded. For mixed sizes n is not an integer. Rounding n shifts the bytes by up to R/2, which is
+ * 10 % of a stack of three samples. For the same mix of sizes the shift always has the same
+ * direction, so the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack is written as two entries if its rounded
  * pair (n, s) misses S by more than TOLERANCE * S. The first entry has n1 = floor(n) - 1 objects of
@@ -21,8 +21,8 @@
  * No pair can express less than R bytes, and no sample at the file's interval stands for less. But
  * a sample of windows may stand for less, and a filter may leave less of a stack. If the bytes of
  * such a stack are too few for an object, the stack is not written. Its bytes are carried to the
- * next stack. So the sum of all stacks is right to half an object. Objects of no bytes are left
- * out, because readers divide by the size. */
+ * next stack. So the sum of all stacks is wrong by at most half an object. Objects of no bytes are
+ * left out, because readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>

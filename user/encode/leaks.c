@@ -52,8 +52,8 @@ struct suspect {
 	double live;
 	size_t index; /* index in the given order */
 	bool sure;
-	/* True: the next four fields are known. `young` concerns the memory that was allocated more
-	 * than `young_s` ago: the share that is still live. `old` and `old_s` are the same for a
+	/* True: the next four fields are known. Of the memory that was allocated more than
+	 * `young_s` ago, the share `young` is still live. `old` and `old_s` are the same for a
 	 * higher age. */
 	bool aged;
 	double young_s, young, old_s, old;
@@ -208,8 +208,8 @@ struct finding {
 	bool limited; /* is_limited() */
 	/* windows show that the process gains blocks, but perhaps not which stack gains them */
 	bool somebody;
-	/* Filters have left out stacks. What the process gains beside these stacks may be in the
-	 * others. */
+	/* Filters have left out stacks. Growth of the process that the remaining stacks do not
+	 * explain may be in the stacks left out. */
 	bool filtered;
 	/* no stack surely grows, and the stacks that may grow explain less than half of the
 	 * process's growth: most of what grows is not malloc's memory */
@@ -374,7 +374,8 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
 
-/* Puts the stacks that surely grow, or some that may grow, and how fast a missed leak could be. */
+/* Puts the stacks that surely grow, or some that may grow. Then says how fast a leak could grow
+ * without being found. */
 static int put_suspects(const struct finding *finding, const struct table_options *options,
 			struct sink *sink)
 {
@@ -504,10 +505,9 @@ static double windows_sample(const struct profile *profile)
 	return share > 0 ? (double)profile->interval_bytes / share : 0;
 }
 
-/* Returns how fast a stack must have grown to be found; NaN: not known, as if samples of the stack
- * may have been lost. In windows only blocks from
- * the middle half of the run count. In a continuous run, or in windows that missed little, the last
- * two thirds count. */
+/* Returns how fast a stack must have grown to be found. NaN: not known, for example because samples
+ * of the stack may have been lost. In windows only blocks from the middle half of the run count. In
+ * a continuous run, or in windows that missed little, the last two thirds count. */
 static double least_growth(const struct profile *profile)
 {
 	bool windowed = mostly_windows(profile);
@@ -626,12 +626,12 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 	return 0;
 }
 
-/* bytes: put_not_anonymous() does not tell of less. Starting to use a large program, or reading a
- * file for once, takes as much. */
+/* put_not_anonymous() does not mention growth of fewer bytes. Starting to use a large program, or
+ * reading a file once, causes as much growth. */
 #define LEAST_NOT_ANONYMOUS (16 << 20)
 
-/* Says how fast the process grows, and how much of this its stacks explain. (The stacks of the run:
- * what those that a filter has left explain is not known.) */
+/* Says how fast the process grows. Also says how much of this growth the stacks explain, unless a
+ * filter has left out stacks: how much the remaining stacks explain is not known. */
 static void put_process(const struct profile *profile, struct sink *sink)
 {
 	char a[16], b[16];
@@ -646,8 +646,8 @@ static void put_process(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, ".\n");
 }
 
-/* Says that memory grows which is not the heap's, if this is most of the growth. Otherwise "nothing
- * grows" would be an all-clear for a process whose shared memory fills the machine. */
+/* If most of the growth is shared memory and mapped files, says so. Otherwise "nothing grows" would
+ * be an all-clear for a process whose shared memory fills the machine. */
 static void put_not_anonymous(const struct profile *profile, struct sink *sink)
 {
 	double grown = (double)profile->rss_end_bytes - (double)profile->rss_start_bytes;

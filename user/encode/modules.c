@@ -22,7 +22,8 @@ static const struct grid_column columns[] = {
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 /* Fills the cell with a row's interval. The cell is empty if no interval is known: samples were
- * missed, the file does not say how the profile was sampled, or windows saw none of it. */
+ * missed, the file does not say how the profile was sampled, or windows saw none of the row's
+ * memory. */
 static void put_interval(const struct profile *profile, const struct estimate *live, char *cell)
 {
 	if (format_live_interval(profile, live, cell) && profile__is_exact(profile) &&

@@ -3,9 +3,9 @@
  *
  * The bytes are written by hand. A message consists of tags, varints and lengths, and the code for
  * these takes a hundred lines here and as many in the decoder. protobuf-c would be a dependency.
- * The encoder would have to copy the profile into a tree of protobuf-c's objects. The decoder would
- * unpack a hostile file into a tree many times as large as the file, before any limit can be
- * checked.
+ * With it, the encoder would have to copy the profile into a tree of protobuf-c's objects. The
+ * decoder would unpack a hostile file into a tree many times as large as the file, before any limit
+ * could be checked.
  *
  * The file's values are integers, the profile's are not. Each value is written as the difference of
  * two rounded sums. Thus a value is off by less than one, and the total by at most half. */
@@ -30,8 +30,8 @@
 /* LABEL_SQUARES is written if it exceeds the value that readers compute without it by this
  * factor */
 #define CLEARLY 1.01
-/* limit for the number of locations in all samples of threads; they take some 500 MB before zlib
- * packs them */
+/* limit for the number of locations in all samples of threads; so many locations take some 500 MB
+ * before zlib packs them */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)

@@ -64,8 +64,8 @@ struct row {
 struct sum {
 	size_t n, untraced; /* number of processes, and how many of them are not traced */
 	struct estimate live;
-	double unseen;	/* the largest high end of a process of which no live byte was sampled; NaN:
-			* one of these ends is not known */
+	double unseen;	/* the largest upper end of live memory's interval, among processes without
+			* a sampled live byte; NaN: one of these ends is not known */
 	bool allocated; /* something was allocated during the run */
 	bool lower, upper, windowed; /* lower, upper: live is a lower or an upper bound */
 	double growth;		     /* bytes per second */
@@ -238,8 +238,8 @@ static void fill_peak(struct row *row, const struct process *process)
 				CELL_SIZE);
 }
 
-/* Fills in the interval of the growth of the process's stacks. bound: the growth is only a bound,
- * so it has no interval, but it may still be 0. */
+/* Fills in the interval of the growth of the process's stacks. bound: the growth is only a bound
+ * and has no interval, so the cell says at most that the growth may be 0. */
 static void fill_growth_interval(struct row *row, const struct profile *profile, bool bound)
 {
 	const struct growth *growth = &profile->growth.attributed;

@@ -305,7 +305,7 @@ static int put_lines(FILE *out, const struct profile *profile, const struct prof
 	fputc('\n', out);
 	if (base) {
 		put_change(out, tree);
-		/* what was missed is no sampling error, so the words above do not tell of it */
+		/* missed memory is not part of the sampling error that put_change() has named */
 		if (profile__is_lower_bound(profile) || profile__is_lower_bound(base))
 			fprintf(out, "%s\n", diff_warning__text(DIFF_WARN_INCOMPLETE));
 		fputs("new: ", out);

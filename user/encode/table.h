@@ -78,8 +78,8 @@ double cpu_cores(const struct profile *profile);
  * the process, where known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
-/* What the bytes of a drawn profile are, and what to know about its stacks; static. NULL: the
- * profile is not drawn. */
+/* For a drawn profile (profile/drawing.h): drawn_what() returns what its bytes are, and drawn_how()
+ * returns what to know about its stacks. Both texts are static. NULL: the profile is not drawn. */
 const char *drawn_what(const struct profile *profile);
 const char *drawn_how(const struct profile *profile);
 

@@ -15,7 +15,7 @@
 /* If a process uses less than this share of a core, its cost may be limited to a share of a core
  * (pace/windows.h). */
 #define LITTLE_CPU 0.5
-#define DEAR_PCT   1 /* a cost below this per cent of CPU time is not put as a share of a core */
+#define DEAR_PCT   1 /* per cent of CPU time; a lower cost is not put as a share of a core */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {

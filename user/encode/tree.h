@@ -80,9 +80,10 @@ void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
  * errors are independent, and each may be asymmetric. The change is lowest if the new figure is at
- * its low end and the old one at its high end. So the distance from the change to its low end is
- * the root of the sum of these two squared distances. For the high end it is the reverse (Zou and
- * Donner, Statistics in Medicine 27, 2008). */
+ * its low end and the old figure at its high end. So two distances count: of the new figure to its
+ * low end, and of the old figure to its high end. The distance from the change to its low end is
+ * the root of the sum of their squares. For the high end it is the reverse (Zou and Donner,
+ * Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */

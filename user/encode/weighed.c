@@ -117,8 +117,8 @@ static void put_amount(const struct profile *profile, enum profile_weight weight
 	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1
 				    ? ", exact but for what other threads did at that very moment\n"
 				    : ", exact\n";
-	/* a free that was missed makes the peak too large, but no amount of allocated or freed
-	 * memory */
+	/* A missed free makes the peak too large. It makes no amount of allocated or freed memory
+	 * too large. */
 	bool lower = profile__is_lower_bound(profile),
 	     upper = weight == WEIGHT_PEAK && profile__is_upper_bound(profile);
 	char bytes[16], objects[32], interval[CELL_SIZE];

@@ -95,8 +95,7 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Functions with names on the way from the own frame to the allocation. NULL: there is none of this
- * kind. */
+/* Named functions between the own frame and the allocation. NULL: there is none of this kind. */
 struct calls {
 	const char *outermost, *innermost; /* functions of the runtime */
 	const char *native;		   /* the interpreter's function nearest to the
@@ -125,7 +124,7 @@ static bool is_worth_telling(const char *innermost, const char *called)
 	       !strstr(innermost, "::_") && !same_class(innermost, called);
 }
 
-/* Sets called and innermost of the story. `innermost` tells stacks through the same function apart:
+/* Sets called and innermost of the story. `innermost` distinguishes stacks with the same `called`:
  * one may allocate a map's nodes, another the strings in them. If `called` and `innermost` would
  * both be functions of the runtime, the story has `innermost` only if both are std:: functions of
  * different classes and innermost has a public name (without "::_"). */
