@@ -14,7 +14,7 @@ the machine hits all alike. The medians over the rounds and their extremes are p
 2. SET/s of a redis-server on glibc's malloc, pinned to one core, with redis-benchmark on the other.
    In one case the clients talk as they usually do (50 of them, one request at a time, over TCP).
    The bar is for this case. In the other case they use pipelining, so that the server does little
-   else than allocate. Also printed: how busy the server kept its core, and its SETs per second of
+   but allocate. Also printed: how busy the server kept its core, and its SETs per second of
    CPU time. This would be the rate if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
@@ -186,7 +186,7 @@ class Child:
 
     def end(self, sig=None, patience_s=PATIENCE_S):
         """Lets the process end, by a signal or by the end of its input; returns its exit status."""
-        if self not in children:  # it has ended before
+        if self not in children:  # it has ended already
             return self.process.returncode
         if sig and self.process.poll() is None:
             self.process.send_signal(sig)

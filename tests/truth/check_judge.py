@@ -65,7 +65,7 @@ def main():
     expect((right["first_right"], right["accused"], right["live_above_heap"]), (True, [], False),
            "all is right")
 
-    # a row that is not printed may be a part of what nobody saw
+    # the memory of a row that is not printed may be a part of what no window saw
     unseen = [judged(stack(["malloc", "keep_it"], (790, 700, 900), (41, 30, 50)),
                      stack(["[large blocks that no window saw]"], (size, size, size), (1, 0, 1)),
                      case={"groups": {"keep": "keep_.*", "drop": "drop"}})["stacks"]["drop"]

@@ -12,7 +12,7 @@ from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
 BUSY = 0.02  # share of a core from which a process counts as busy
-EVERY_S = 0.5  # time between accounts, each of which needs an answer of thirty processes
+EVERY_S = 0.5  # time between accounts, each of which needs answers from thirty processes
 
 
 def some(n, one, *options):

@@ -12,7 +12,7 @@ import re
 COUNTS = 0.02  # share of all live bytes, true or printed, from which a row counts
 # bytes of a block: a row that holds one block less than at the beginning has not shrunk
 A_BLOCK = 100
-# the row of blocks that memtrace knows, but not who allocated them
+# the row of blocks that memtrace knows of, without knowing who allocated them
 UNSEEN = "[large blocks that no window saw]"
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 NUMBER = r"([+-]?[\d.,]+) ?([KMGT]iB|B)?"
@@ -152,7 +152,7 @@ def judge(case, profile, log, series, begin, heap):
     whole = max(total[0] if total_truth is None else total_truth, 1)
     stacks, unseen = {}, rows.get(f"other: {UNSEEN}", {}).get("live")
     for name in dict.fromkeys([*case["groups"], *rows]):
-        # any part of what no window saw may belong to a row without a stack
+        # the memory of a row without a stack may be any part of what no window saw
         row = rows.get(name, {"live": [0, 0, unseen[2]] if unseen else [0, None, None],
                               "growth": [0, None, None], "stacks": 0, "sure": 0})
         known = name in case["groups"]

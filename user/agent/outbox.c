@@ -32,7 +32,8 @@ static void drop_first(struct outbox *o)
 }
 
 /* Finds out how much of what was sent is still in the socket, and forgets the files that the server
- * has received. Where the number of messages is not certain, more are taken to be there. */
+ * has received. If the number of messages in the socket is not certain, it is assumed to be larger
+ * rather than smaller. */
 static void look(struct outbox *o, int fd)
 {
 	uint64_t in_socket;
@@ -64,7 +65,7 @@ static int send_one(struct outbox *o, int fd, const struct feed_message *message
 		o->parcels[o->n_parcels++] = (struct parcel){o->n_sent, io__file_bytes(memory)};
 	o->n_sent++;
 	/* If the server has received a message meanwhile, the difference is too small. So the
-	 * largest one counts. */
+	 * largest difference so far counts. */
 	if (!ioctl(fd, SIOCOUTQ, &o->unread) && o->unread - before > o->charge)
 		o->charge = o->unread - before;
 	return 0;
@@ -77,7 +78,7 @@ int outbox__flush(struct outbox *o, int fd)
 
 		if (rc == -EPIPE)
 			return rc;
-		if (rc) /* without room or memory: it is tried again */
+		if (rc) /* no room or no memory: the message is sent later */
 			break;
 		drop_first(o);
 	}

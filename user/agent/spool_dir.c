@@ -203,8 +203,8 @@ static int make_locked(int dir_fd, const char *hidden)
 		if (fd < 0)
 			return -errno;
 		flock(fd, LOCK_EX); /* some file systems have no locks */
-		/* It was perhaps deleted as half-written before it was locked. Another mt-spool may
-		 * have made a new file of this name since then. */
+		/* The file may have been deleted as half-written before it was locked. Another
+		 * mt-spool may have made a new file of this name since then. */
 		if (is_name_of(dir_fd, hidden, fd))
 			return take_fd(&fd);
 	}

@@ -352,8 +352,8 @@ static int name_unnamed(struct draft *draft, struct profile_location *location)
 	return draft__name_by_offset(draft, location, NULL, addr);
 }
 
-/* Does the file have no figures of allocated memory? In memtrace's own file of a run that sampled
- * nothing, they are there, and 0. (Filters may leave out all memory, and the allocated figures.) */
+/* Does the file lack figures of allocated memory? memtrace's own file of a run that sampled nothing
+ * has these figures: they are 0. (Filters may leave out all memory, and the allocated figures.) */
 static bool lacks_allocated(const struct draft *draft)
 {
 	const struct profile *profile = draft->profile;
@@ -386,9 +386,9 @@ int draft__finish(struct draft *draft)
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
-		/* The file leaves this sum out if it can be computed from the other figures. That
-		 * is possible only for the stack by itself: an estimate of several stacks would
-		 * take the known sums of some for the sum of all. */
+		/* The file leaves this sum out if it can be computed from the other figures. This
+		 * is done here, for each stack by itself. It cannot be done for an estimate of
+		 * several stacks: the known sums of some would be taken for the sum of all. */
 		if (!(site->live.squares > 0))
 			site->live.squares = estimate__squares(&site->live);
 		if (!profile->no_allocated && !isnan(site->freed_bytes))

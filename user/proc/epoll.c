@@ -140,7 +140,7 @@ int epoll_kept__read(pid_t pid, struct epoll_kept *ret)
 	pid_t living = process__living_thread(pid);
 	struct far_work work = {
 		.fn = read_all,
-		.key = 1ULL << 62 | (uint32_t)pid, /* files have their device here */
+		.key = 1ULL << 62 | (uint32_t)pid, /* no key of a device has this bit */
 		.fd = -1,
 		.in = &living,
 		.in_bytes = sizeof(living),

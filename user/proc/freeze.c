@@ -186,8 +186,8 @@ static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd
 
 /* --- our side --- */
 
-/* Ends the helper. Returns -ETIMEDOUT if there is an error because the deadline has ended the
- * helper, else err. */
+/* Ends the helper. If err is not 0, and the deadline has ended the helper, returns -ETIMEDOUT.
+ * Otherwise returns err. */
 static int end_helper(struct freeze *freeze, int err)
 {
 	int status = 0;

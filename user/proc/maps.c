@@ -354,11 +354,12 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-/* Opens `path` if it is a regular file. An open with O_PATH does not run
- * the open method of a FIFO or device. The file is then opened again through the O_PATH descriptor,
- * so the name cannot come to mean another file in between. O_NONBLOCK is needed because a lease
- * delays the open even of a regular file. `id` (may be NULL): the file must have this id. A regular
- * file without it is opened, too, because only its mapping shows its id on some file systems. */
+/* Opens `path` if it is a regular file. An open with O_PATH does not run the open method of a FIFO
+ * or device. The file is then opened again through the O_PATH descriptor, so the name cannot come
+ * to mean another file in between. O_NONBLOCK is needed because a lease delays the open even of a
+ * regular file. `id` (may be NULL): the file must have this id. If fstat() shows another id, a
+ * regular file is opened all the same, because on some file systems only a file's mapping shows its
+ * id. */
 static int open_regular(const char *path, const struct file_id *id)
 {
 	struct file_id own;

@@ -19,7 +19,7 @@ struct run_time {
 	uint64_t begin_ns; /* sum of the events when the measurement began; 0: it has not begun */
 };
 
-/* Gives all of a process's threads a perf event. The first call in memtrace's life takes some
+/* Opens a perf event for each thread of a process. The first call in memtrace's life takes some
  * hundredths of a second, or tenths of a second if many threads wait for a CPU. 0; -E2BIG: more
  * threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero before its first use.
  * After a call that failed, no event is open. */

@@ -129,7 +129,7 @@ static int read_file_name(pid_t pid, const struct python_layout *layout, uint64_
 }
 
 /* Reads the table of lines. A table of more than MAX_LINES is left out: the top level of a large
- * module of constants may have one. Its name is still worth knowing. */
+ * module of constants may have one. The code's name is still worth knowing. */
 static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
 {
 	unsigned char head[BYTES_TEXT];

@@ -33,7 +33,8 @@ static inline size_t printable_sequence(const unsigned char *s)
 	return len;
 }
 
-/* Does the text begin in the middle of a UTF-8 sequence, or is it no UTF-8? */
+/* Does the text begin with a continuation byte of UTF-8? Such a text begins in the middle of a
+ * sequence, or is not UTF-8. */
 static inline bool begins_within_sequence(const char *text)
 {
 	return ((unsigned char)*text & 0xc0) == 0x80;

@@ -115,9 +115,9 @@ static void listen(void)
 	done = true;
 }
 
-/* In a part that is not printed, the demangler of Rust counts to the number of lifetimes of each
- * binder, which may be 2^64. A binder is 'G' and a number in base 62, behind the type's 'F' or
- * 'D'. These characters may also be a part of an identifier. */
+/* In a part of a name that is not printed, Rust's demangler counts up to each binder's number of
+ * lifetimes. This number may be 2^64. A binder is 'G' and a number in base 62, behind the type's
+ * 'F' or 'D'. These characters may also be a part of an identifier. */
 static bool may_have_long_binders(const char *name)
 {
 	static const char digits[] =

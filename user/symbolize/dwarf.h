@@ -25,7 +25,7 @@ struct dwarf_frame {
 };
 
 /* Innermost first: frames[0] is the address itself, frames[i] is the place where frames[i - 1] was
- * inlined. The last frame is the function that was compiled. `n` is 0 if DWARF has nothing about
+ * inlined. The last frame is the function that is not inlined. `n` is 0 if DWARF has nothing about
  * the address. A single frame may have no function (for example, assembly has only lines). */
 struct dwarf_frames {
 	struct dwarf_frame *frames;

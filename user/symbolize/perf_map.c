@@ -147,9 +147,9 @@ static size_t first_open(size_t *next, size_t i)
 	return i;
 }
 
-/* Keeps an entry only if it is the last one for a wanted address. Returns the number of entries;
- * -ENOMEM. In this way a file of a million lines takes little more time than to read it, because a
- * profile has some thousand addresses. */
+/* Keeps only the entries that are needed: for each wanted address, the last entry that covers it.
+ * Returns the number of entries; -ENOMEM. A profile has only some thousand addresses, so even a
+ * file of a million lines takes little more time than reading it takes. */
 static ssize_t keep_wanted(struct entry *entries, size_t n_entries,
 			   const struct perf_map_wanted *wanted)
 {

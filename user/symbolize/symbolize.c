@@ -24,11 +24,11 @@
 #define FAILING_S	 120 /* seconds for all symbol tables that cannot be read */
 /* seconds per file after FAILING_S is used up; nearly all sound files need less */
 #define HASTE_S 1
-/* seconds that must be left for DWARF, or a tenth of lines_s if that is less: with less time than
- * that, reading fails in any case */
+/* DWARF is read only if this many seconds are left, or a tenth of lines_s if that is less. With
+ * less time, reading would fail in any case */
 #define LEAST_LINES_S 1
-/* If reading the DWARF of a file failed and took so many seconds, the file has to wait before it is
- * read again. */
+/* If reading the DWARF of a file failed after at least this many seconds, the file has to wait
+ * before it is read again. */
 #define SLOW_LINES_S 1
 
 /* What is known of a binary's names. */
@@ -157,8 +157,8 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
 }
 
-/* Returns until when a file has to wait that was read from start_ns on, and took too long: so long
- * that the file takes no more than its share of the time. */
+/* Returns when a file may be read again. Reading the file began at start_ns and took too long. The
+ * file waits so long that it takes no more than its share of the time. */
 static uint64_t due_after(const struct allowance *seconds, uint64_t start_ns)
 {
 	return start_ns + (uint64_t)(seconds_since(start_ns) * (1 + 1 / seconds->per_s) * 1e9);

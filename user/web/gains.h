@@ -35,10 +35,10 @@ struct gains_sent {
 	size_t n_away;
 };
 
-/* Computes what to send of the allocations of `now` to a receiver that adds up what it gets. In
- * windows each profile scales all totals anew, so a total goes up and down. If each rise were sent,
- * the receiver's sum would be above every total. So a total is compared with what was sent of it so
- * far: the sum is never above the highest total.
+/* Computes what to send of the allocations of `now` to a receiver that adds up what it gets. If the
+ * process is traced in windows, each profile scales all totals anew, so a total goes up and down.
+ * If each rise were sent, the receiver's sum would be above every total. So a total is compared
+ * with what was sent of it so far: the sum is never above the highest total.
  *
  * sent: on entry as of `before`; on return as of `now`, including what *ret has. After an error
  * sent->of is NULL. *ret: by site of `now`; the caller frees it. 0 or negative errno. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a process held at the times of its snapshots, as a whole, by stack and by thread pool. These
  * figures show how the process grew recently, and when that growth began. A profile's own growth
- * covers the whole run, which finds slow leaks. But if a process was quiet for a week, and a leak
+ * covers the whole run, so it shows slow leaks. But if a process was quiet for a week, and a leak
  * begins now, the growth over the whole run hardly changes for days. This code reads no clock and
  * no files. */
 #ifndef MEMTRACE_WEB_HISTORY_H
@@ -54,7 +54,7 @@ struct growth history__growth(const struct moment *const *moments, size_t n, uin
 
 /* When growth began. */
 struct onset {
-	uint64_t ns, low_ns, high_ns; /* the wall clock, and its 95 % interval */
+	uint64_t ns, low_ns, high_ns; /* by the wall clock: the time and its 95 % interval */
 	/* growth may have begun before the first moment; low_ns is then the time of that moment */
 	bool earlier;
 };

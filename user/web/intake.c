@@ -118,8 +118,8 @@ bool site__take_feed(struct site *site, int fd)
 		if (memory >= 0)
 			close(memory);
 		/* An incomplete round does not count as news, so that /healthz tells when all
-		 * rounds fail. Nor do processes that are not traced: the tracer names them in such
-		 * rounds, too. */
+		 * rounds fail. Messages about processes that are not traced do not count either:
+		 * the tracer sends them in incomplete rounds, too. */
 		if (message.kind == FEED_PROFILE || message.kind == FEED_SAME ||
 		    (message.kind == FEED_ROUND && message.complete))
 			site->news_at_s = clock__monotonic_s();

@@ -77,9 +77,9 @@ struct client {
 
 static struct client *clients;
 
-/* The library may answer hundreds of requests in a row. The tracer takes a server that reads none
- * of its messages for a minute for one that hangs, and ends it. So messages are also read between
- * two answers, if this is longer ago: */
+/* The library may answer hundreds of requests in a row. The tracer ends a server that reads none of
+ * its messages for a minute, because such a server seems to hang. So messages are also read between
+ * two answers, if the last reading is longer ago than this: */
 #define FEED_EVERY_S 1
 
 static double fed_s; /* monotonic: when the feed was last read */
@@ -87,9 +87,9 @@ static bool is_over; /* the tracer has ended, or what came from it cannot be use
 
 /* The feed brings up to AT_ONCE profiles at a time, faster than a receiver of pushes takes them.
  * While a queue of pushes is filling up, the feed waits, and profiles wait in the tracer's outbox.
- * It does not wait for a receiver that stays too slow, and not again until the queue is half
- * empty. If the outbox is full, profiles are lost for all, not only for this receiver: so it waits
- * for a short time only, and never again once the tracer has lost profiles. */
+ * If the outbox is full, profiles are lost for all receivers and clients, not only for the slow
+ * receiver. So the feed waits for a short time only, and not again until the queue is half empty.
+ * Once the tracer has lost profiles, the feed never waits again. */
 static bool lets_feed_wait(const struct site *site)
 {
 	static double behind_since_s = -1;

@@ -32,10 +32,12 @@ struct group {
 	size_t n, windowed, inactive, untraced;
 	double windows; /* number of windows of its processes so far */
 	struct estimate live;
-	/* the largest high end of a process that seems to hold nothing; NaN: one is not known */
+	/* of the processes that seem to hold nothing: the largest high end of an interval; NaN: one
+	 * of these ends is not known */
 	double unseen;
-	bool no_low, no_high; /* the figure of one of the processes is a bound without this end */
-	size_t n_known;	      /* number of processes of whose live memory something is known */
+	/* the figure of at least one process is a bound, whose interval lacks this end */
+	bool no_low, no_high;
+	size_t n_known; /* number of processes of whose live memory something is known */
 	bool cost_unknown;
 	struct growth_sum growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
@@ -395,8 +397,8 @@ static void put_server(const struct form *form)
 		"Peak of memtrace-web's resident memory.", (double)peak);
 }
 
-/* Writes what the tracer has told of itself, once it has. After a restart of memtrace-web, counters
- * of 0 would look as if the tracer had been restarted, too. */
+/* Writes what the tracer has reported about itself. Writes nothing before the first report: after a
+ * restart of memtrace-web, counters of 0 would look as if the tracer had been restarted, too. */
 static void put_tracer(const struct feed_message *round, const struct form *form)
 {
 	if (round->kind != FEED_ROUND)
@@ -552,7 +554,8 @@ static int add_run_losses(struct profile *sum, const struct profile *profile)
 }
 
 /* Writes the losses of all processes that are traced, by name. The losses of the whole run count
- * once. They also count if only processes that are not traced any more have them. 0 or -ENOMEM. */
+ * once. They count even if they are only in profiles of processes that are not traced any more. 0
+ * or -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();

@@ -123,8 +123,8 @@ static void put_growth(FILE *to, const struct process *p)
 	fputs("</td>", to);
 }
 
-/* Writes which stack grows fastest. If it grows only recently, the latest profile, which is of the
- * whole run, does not tell. */
+/* Writes which stack grows fastest. The latest profile covers the whole run, so it does not show
+ * which stack has begun to grow only recently. */
 static int put_fastest(FILE *to, const struct process *p)
 {
 	const char *why = profile__unknown_why(p->latest, &p->live);

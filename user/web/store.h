@@ -77,8 +77,8 @@ struct rise {
 	enum more_windows more;
 	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
 					  * has them */
-	unsigned detailed;		 /* id of the last one with more windows; 0: none yet */
-	unsigned calm;			 /* times in a row that it was judged and did not grow */
+	unsigned detailed;		 /* id of the last profile with more windows; 0: none yet */
+	unsigned calm;			 /* judgements in a row that found no sure growth */
 };
 
 struct process {
