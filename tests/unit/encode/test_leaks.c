@@ -428,7 +428,7 @@ static void what_was_not_found_could_be_missed(void **state)
 }
 
 /* Two snapshots of a run with one window. Both contain only the blocks of this window. These blocks
- * do not show if the stack grew later. */
+ * do not show whether the stack grew later. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};

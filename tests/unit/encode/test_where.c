@@ -132,7 +132,6 @@ static void names_are_folded(void **state)
 	}
 }
 
-/* Asserts that put_where() prints expected for the profile's first site. */
 /* A file chooses names freely, so a name must not take time that is quadratic in its length. */
 static void long_names_take_linear_time(void **state)
 {
@@ -159,6 +158,7 @@ static void long_names_take_linear_time(void **state)
 	assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
 }
 
+/* Asserts that put_where() prints expected for the profile's first site. */
 static void assert_where(const struct profile *profile, size_t room, const char *expected)
 {
 	struct text text = {};
@@ -353,9 +353,9 @@ static void builtins_are_told_by_what_they_make(void **state)
 	profile__free(profile);
 }
 
-/* An event loop in a library of its own runs a script without names. This library calls the
- * interpreter. Such a call says nothing about the program. A call by a function of the executable
- * would say something. */
+/* A script runs in an event loop that is in a library of its own. No frame names the script. The
+ * library calls the interpreter. Such a call says nothing about the program. A call by a function
+ * of the executable would say something. */
 static void event_loops_are_not_the_programs_own(void **state)
 {
 	struct profile_mapping uv = {.start = 0x5000,

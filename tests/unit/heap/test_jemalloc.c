@@ -231,8 +231,9 @@ static void test_old_slabs(void **state)
 	version = V5_3;
 }
 
-/* Only slabs, which may be read as slabs of other sizes, too. The numbers 2 and 6 of the classes in
- * steps of 8 bytes are 24 and 56 bytes, those of the usual classes are 32 and 96 bytes. */
+/* Only slabs, which could also be slabs of blocks of other sizes. In steps of 8 bytes, the classes
+ * with the numbers 2 and 6 have 24 and 56 bytes. The usual classes with these numbers have 32 and
+ * 96 bytes. */
 static void test_slabs_tell_classes(void **state)
 {
 	const uint64_t sizes[] = {eight ? 24 : 32, eight ? 56 : 96};
@@ -265,8 +266,8 @@ static void test_slabs_tell_classes(void **state)
 }
 
 /* The option slab_sizes makes slabs of five pages for blocks of 64 bytes (number 4 of the usual
- * classes). By themselves they look like slabs for blocks of 40 bytes, number 4 in steps of 8. A
- * large extent shows which it is. */
+ * classes). By themselves they look like slabs for blocks of 40 bytes (number 4 in steps of 8
+ * bytes). A large extent shows which of the two sizes is right. */
 static void test_other_slab_sizes(void **state)
 {
 	const struct model large = {.addr = HEAP + 0x20000, .size = 0xa000, .szind = 41};

@@ -193,7 +193,8 @@ static void test_links_of_glibc(void **state)
 	fake__put(&heap.fake, BLOCK(0), BLOCK(2) - 16); /* links: the last words of 1, 3 and 5 */
 	fake__put(&heap.fake, BLOCK(LARGE) + 24, BLOCK(4) - 16);
 	fake__put(&heap.fake, BLOCK(0) + 16, BLOCK(6) - 16);
-	/* this pointer leads to a word of 11 before its last one, so it is no link: it holds 11 */
+	/* this pointer leads to block 11, but not to its last word. So it is no link, and holds
+	 * block 11. */
 	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(12) - 24);
 	look(&none);
 	assert_false(is_left(11));

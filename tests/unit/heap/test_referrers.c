@@ -95,8 +95,8 @@ static void test_no_referrers(void **state)
 	end();
 }
 
-/* An array of several pages points to blocks. All its elements count as one word. Pages after one
- * that is not resident are read. */
+/* An array of several pages points to blocks. All its elements count as one word. If a page is not
+ * resident, the pages behind it are still read. */
 static void test_arrays(void **state)
 {
 	const struct span model = {.kind = SPAN_SINGLE,

@@ -205,7 +205,6 @@ static void test_by_size(void **state)
 	made_heap__free(&heap);
 }
 
-/* Memory of the heap's mapping that is in no block may contain anybody's pointers. */
 /* If many slabs disagree with their own counts, the sizes of all their blocks may be wrong. */
 static void test_broken_slabs(void **state)
 {
@@ -218,6 +217,7 @@ static void test_broken_slabs(void **state)
 	assert_int_equal(why_sums__unfollowed(&sums), 1000);
 }
 
+/* Memory of the heap's mapping that is in no block may contain anybody's pointers. */
 static void test_memory_without_blocks(void **state)
 {
 	const struct why_choice none = {};

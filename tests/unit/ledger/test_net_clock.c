@@ -288,7 +288,7 @@ static struct net_clock waiting_run(double felt, double waits, double rate, int 
 }
 
 /* Asserts that the interval of net time in the windows of waiting_run() holds the truth. The error
- * of net time is that of its logarithm. */
+ * is that of the logarithm of net time. */
 static void assert_covers(const struct net_clock *c, double felt, double rate)
 {
 	double truth = 0.0025 * rate / 0.006, found = truth + felt - c->felt;
@@ -314,8 +314,8 @@ static void test_waits_tell_what_is_felt(void **state)
 	}
 }
 
-/* If a process is so slow in windows that it waits only a tenth as often for its work, the lower
- * limit tells little. The upper limit may then be that of bursts, so neither is used. */
+/* If probes slow a process down so much that it waits only a tenth as often for the same work, the
+ * lower limit tells little. The upper limit may then be that of bursts, so neither is used. */
 static void test_a_busy_process_waits_less(void **state)
 {
 	struct net_clock c = waiting_run(1.1, 0.1, 1, 20);

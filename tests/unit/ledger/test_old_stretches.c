@@ -22,11 +22,11 @@
 #define IDLE	  0.5
 #define PART	  (1 + IDLE * 50 / (BUSY * 10)) /* of this many blocks, stretches see one */
 #define STAYS	  32 /* in each STAYS-th stretch a block is born that stays; a multiple of LEAVES */
-#define LEAVES	  16 /* in each LEAVES-th one, a block that stays for LIFE stretches; */
+#define LEAVES	  16 /* in each LEAVES-th stretch a block is born that lasts LIFE stretches */
 #define LIFE	  1000
 #define SIZE	  1000
-#define YOUNG	  300  /* in each, a block of YOUNG bytes that is gone when the next begins, */
-#define SHORT	  5000 /* and SHORT bytes that end at once */
+#define YOUNG	  300  /* in each stretch: bytes of a block that is gone when the next begins */
+#define SHORT	  5000 /* in each stretch: bytes that end at once */
 #define FIRST	  0x10000ULL
 
 struct fixture {

@@ -299,7 +299,8 @@ static void test_parts_of_a_window(void **state)
 	assert_true(total(stack_of(&f, 2), pairs) == SIZE);
 	assert_true(total(stack_of(&f, 2), exposed) == SIZE * 50);
 	assert_true(total(stack_of(&f, 2), frees) == SIZE);
-	/* in the middle of the first part blocks are 12.5 s old, and in that of the second 17.5 */
+	/* blocks are 12.5 s old in the middle of the first part, and 17.5 s in the middle of the
+	 * second */
 	assert_true(stack_of(&f, 1)->groups[0]->pairs[survival__age_class(12.5)] == 4 * SIZE);
 	assert_true(stack_of(&f, 1)->groups[0]->pairs[survival__age_class(17.5)] == 4 * SIZE);
 	/* the freed block was watched in the first part only */
@@ -308,7 +309,6 @@ static void test_parts_of_a_window(void **state)
 	end(&f);
 }
 
-/* The address of an older block is still followed when a new block is sampled there. */
 /* A window of 10 s in which a block of an earlier window is freed, and a block that lives for 5 ms
  * is born. parts: the window is harvested in two parts, and the tables are read some 50 ms after
  * the first part is over. Both blocks end meanwhile. */
@@ -374,6 +374,7 @@ static void test_nothing_is_lost_between_parts(void **state)
 	end(&parts);
 }
 
+/* The address of an older block is still followed when a new block is sampled there. */
 static void test_address_is_shared(void **state)
 {
 	const struct abi_live second = block_of(20 * S + 1, 2);
@@ -844,7 +845,7 @@ static void test_rare_stacks_take_little_memory(void **state)
 	assert_int_equal(f.s.n_stacks, BLOCKS);
 	assert_true((allocated() - before) / BLOCKS < 10000);
 	end(&f);
-	/* stacks of which the kernel side counts blocks, but of which windows see none */
+	/* stacks whose blocks the kernel side counts, but windows do not see */
 	begin(&f);
 	before = allocated();
 	for (size_t i = 0; i < BLOCKS; i++) {

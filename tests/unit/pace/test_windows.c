@@ -81,7 +81,8 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 
 static double loss(const struct run *run, const struct program *p)
 {
-	/* share of the calls that it would have made untraced in the same CPU time */
+	/* share of the calls that were lost: untraced, the program would have made them in the same
+	 * CPU time */
 	return 1 - run->calls * p->own_ns / run->cpu;
 }
 

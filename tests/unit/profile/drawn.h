@@ -75,8 +75,8 @@ static inline void end_profile(struct profile *profile)
 	assert_int_equal(profile__sort(profile), 0);
 }
 
-/* Puts this number of blocks of size bytes one after the other, and draws points with exponential
- * distances, one per sampling interval on average. Adds each block that has a point. */
+/* Puts `blocks` blocks of `size` bytes one after the other. Draws points at exponential distances,
+ * on average one per sampling interval. Adds each block that has a point. */
 static inline void draw_blocks(struct profile *profile, size_t site, uint64_t size, double blocks)
 {
 	double end = blocks * (double)size, last = -1;

@@ -333,7 +333,7 @@ static void test_noise_is_no_clock(void **state)
 	}
 }
 
-/* The heap is a fifth larger than the live bytes, as it usually is. From this it must not follow
+/* The heap is a fifth larger than the live bytes, as it usually is. This must not count as evidence
  * that an uncertain clock is slow. */
 static void test_bound_is_no_estimate(void **state)
 {
@@ -350,8 +350,8 @@ static void test_bound_is_no_estimate(void **state)
 	assert_near(sum, 2 * RATE * 2.5, 0.1 * 2 * RATE * 2.5);
 }
 
-/* Blocks end by the wall clock, but are born ten times more slowly in windows. The process's count
- * of blocks shows this. */
+/* How long blocks live depends on the wall clock, but windows make their births ten times slower.
+ * The process's count of blocks shows this. */
 static void test_ends_by_the_wall_clock(void **state)
 {
 	const double means[] = {0.025, 0.3, 2.5}, slowed = 10;
@@ -377,15 +377,15 @@ static void test_ends_by_the_wall_clock(void **state)
 			}
 			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
 				     &common);
-			/* if only frees show ends, the estimate for lives far shorter than a window
-			 * is less exact */
+			/* if all contents are equal, only frees show that blocks end, and estimates
+			 * for lives far shorter than a window are less exact */
 			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
 			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
 		}
 }
 
-/* Windows as in test_ends_by_the_wall_clock(), but blocks end by the work of the process. Sometimes
- * more blocks end than are born. */
+/* Windows as in test_ends_by_the_wall_clock(), but how long blocks live depends on the work of the
+ * process. Sometimes more blocks end than are born. */
 static void test_ends_by_work(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -460,8 +460,8 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 	}
 }
 
-/* A cache fills while the process is traced continuously, and its memory was mapped before. The
- * process does not grow. But the blocks that the kernel's table holds are live all the same. */
+/* A cache fills while the process is traced continuously. The cache's memory was mapped before, so
+ * the process does not grow. But the blocks in the kernel's table are live all the same. */
 static void test_what_is_held_needs_no_growth(void **state)
 {
 	const struct growth flat = {0, -1, 1};

@@ -75,7 +75,7 @@ static void a_sound_profile_has_none(void **state)
 }
 
 /* A heap was destroyed as a whole, and no probe saw its blocks end. In such a run memtrace once
- * called 599 objects of 1.4 MiB exact. */
+ * reported 599 objects of 1.4 MiB as exact figures. */
 static void frees_that_nobody_saw(void **state)
 {
 	struct profile *p = sound(1);
@@ -125,7 +125,7 @@ static void blocks_that_nobody_saw(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
-	p->interval_bytes = 512 << 10; /* what was sampled before may be freed since */
+	p->interval_bytes = 512 << 10; /* sampled blocks may have been freed since */
 	assert_true(profile__is_upper_bound(p));
 	p->mode = MODE_WINDOWED; /* later windows saw nothing */
 	assert_true(profile__is_upper_bound(p));
@@ -301,7 +301,8 @@ static void rows_do_not_add_up(void **state)
 	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0);
 	assert_none(p);
 	profile__free(p);
-	/* a filter by thread or age may leave out a part of each stack, and no whole stack */
+	/* a filter by thread or age may leave out a part of each stack, without leaving out a whole
+	 * stack */
 	p = sound(1);
 	p->what = PROFILE_REGIONS;
 	p->regions.kind_bytes[0] = 200.0 * MIB;

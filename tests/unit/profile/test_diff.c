@@ -208,7 +208,7 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_false(stack->grows);
 	diff__free(diff);
 	/* A coarser sampling interval in the second snapshot does not make it another run. But the
-	 * interval of the change is wider, because more blocks may be new without a sample. */
+	 * interval of the change is wider, because more of the new blocks may have no sample. */
 	high = find((diff = DIFF(a, b)), "leak")->change.high;
 	diff__free(diff);
 	b->interval_bytes = 4 * R;
@@ -502,7 +502,8 @@ static void growth_that_may_be_none_adds_up(void **state)
 	stack = find(diff, "less");
 	assert_close(stack->change.low, -450 - hypot(40, 500), 1e-9);
 	assert_close(stack->change.high, -450 + 40 + 500, 1e-9);
-	/* if "one" and "two" did not grow in the second profile: -490, and chance */
+	/* "one" and "two" may not have grown in the second profile. Then the sum is -490, give or
+	 * take what is due to chance. */
 	assert_close(diff->total.change.bytes, 1000 + 1960 - 450, 1e-9);
 	assert_close(diff->total.change.low, -40 - 450 - sqrt(30 * 30 + 40 * 40 + 500 * 500), 1e-9);
 	assert_close(diff->total.change.high,
@@ -513,7 +514,8 @@ static void growth_that_may_be_none_adds_up(void **state)
 	profile__free(b);
 }
 
-/* A stack may have several places in a program. Facts and chance stay apart there, too. */
+/* A stack may have several places in a program. In the sum of these places, errors from facts are
+ * kept apart from errors by chance, too. */
 static void places_of_one_stack_add_up(void **state)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
@@ -687,10 +689,10 @@ static void what_does_not_grow_is_not_said_to(void **state)
 	}
 }
 
-/* Between the snapshots, the process executes its program again. The 100 blocks of the old one are
- * gone without being freed, and the new one has 110. The totals alone would say that 110 blocks
- * came and none went. before: samples of blocks that the stack had allocated and freed long
- * before. */
+/* Between the snapshots, the process executes its program again. The 100 blocks from before the
+ * exec are gone without being freed, and 110 blocks of the new program are live. The totals alone
+ * would say that 110 blocks came and none went. before: samples of blocks that the stack had
+ * allocated and freed long before. */
 static void assert_exec_is_noticed(double before)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);

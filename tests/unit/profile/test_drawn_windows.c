@@ -19,7 +19,7 @@
 #include "random.h"
 
 #define RUNS	60
-#define LEAST	53 /* least number of RUNS: 95 %, less two standard deviations */
+#define LEAST	53 /* runs that must be right: 95 % less two standard deviations */
 #define RUN_S	30.0
 #define RATE	13e6 /* bytes per second that the stack allocates */
 #define SIZE	4096.0
@@ -270,8 +270,8 @@ static void leaks_that_windows_cannot_tell(void **state)
 		hold_the_truth(&lives[i], 0, RUNS);
 }
 
-/* Makes runs of a process with n stacks. Its anonymous memory grows by anon bytes per second, with
- * an error of ten per cent, and so does its number of blocks. */
+/* Makes runs of a process with n stacks. The process's anonymous memory grows by anon bytes per
+ * second, with an error of ten per cent. Its number of blocks grows at the same rate. */
 static void count_process(const struct life *lives, size_t n, double anon, struct held *ret)
 {
 	static struct drawn d[3];

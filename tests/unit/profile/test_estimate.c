@@ -322,9 +322,9 @@ static void merge_is_addition(void **state)
 	assert_close(a.variance_max, both.variance_max, 0);
 }
 
-/* The limit of a process's memory holds for the sum of its parts: the sum gets the largest limit of
- * a part. If a part with memory has no limit, the sum has none. The limits of several processes are
- * added up. */
+/* The limit of a process's memory holds for the sum of its parts, so the largest of the parts'
+ * limits becomes the limit of the sum. If a part with memory has no limit, the sum has none. The
+ * limits of several processes are added up. */
 static void limits_are_of_a_process(void **state)
 {
 	const struct estimate one = {.bytes = 100, .variance = 1000, .most = 120},

@@ -216,8 +216,8 @@ static void doubt_adds_up(void **state)
 	assert_true(noise.total.bytes_per_s == 8 && noise.total.low > 0);
 }
 
-/* By facts, the growth of 100 may be 0. The growths of 90 and 40 are uncertain by chance: each by
- * 100 in both directions. */
+/* That the growth of 100 may be 0 follows from facts about the process, and not from chance. The
+ * growths of 90 and 40 are uncertain by chance: each by 100 in both directions. */
 static void order_of_a_sum_does_not_matter(void **state)
 {
 	static const struct growth growths[] = {{100, 0, 100}, {90, -10, 190}, {40, -60, 140}};

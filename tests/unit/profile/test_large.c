@@ -20,12 +20,12 @@ static void stacks_get_what_there_is(void **state)
 	};
 
 	(void)state;
-	/* nothing else lives */
+	/* nothing else is live */
 	assert_true(large__share(stacks, 3, 0) == 0);
 	assert_true(stacks[0].live == 128 * MB);
 	assert_true(stacks[1].live == 64 * MB);
 	assert_true(stacks[2].live == 0);
-	/* more lives, but less than the estimate */
+	/* more is live, but less than the estimate */
 	assert_true(large__share(stacks, 3, 304 * MB) == 0);
 	assert_true(stacks[0].live == 432 * MB);
 	assert_true(stacks[1].live == 64 * MB);

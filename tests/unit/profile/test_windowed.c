@@ -430,8 +430,9 @@ static void test_later_stretches_see_ends(void **state)
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
-/* A stretch that is ten merged ones. Each of them left 1 MB, which ended in the next one. So 1 MB
- * was held all the time, also after a quarter of the run, which lies within the merged stretch. */
+/* The first stretch was merged from ten. Each of the ten left 1 MB, which ended in the next one. So
+ * 1 MB was held all the time, also after a quarter of the run, which lies within the merged
+ * stretch. */
 static void test_moment_within_merged_stretches(void **state)
 {
 	struct windowed_window windows[] = {
@@ -472,8 +473,8 @@ static void test_moment_within_merged_stretches(void **state)
 	assert_near(r.growth.bytes_per_s, 0, 1);
 }
 
-/* A stretch saw 5 GB allocated. Ten sampled blocks of it, of 100 bytes each, are held. So the live
- * bytes are as uncertain as ten samples are, and less certain than the allocated bytes. */
+/* A stretch saw 5 GB allocated. Ten of the blocks that it sampled, of 100 bytes each, are held. So
+ * the live bytes are as uncertain as ten samples are, and less certain than the allocated bytes. */
 static void test_few_are_held_of_many(void **state)
 {
 	const double z = 524288;

@@ -15,11 +15,11 @@
 #define INTERPRETER 0x7f1000000000ULL
 #define LIBRARY_OFF 0x1000ULL
 #define LIBRARY_END (LIBRARY + 0x10000)
-/* in the library's file: malloc, whose probe is four bytes behind its first one */
+/* in the library's file: malloc, whose probe is four bytes behind its first byte */
 #define MALLOC_OFF   0x4000ULL
 #define MALLOC_BYTES 0x100ULL
 #define PROBE_DELTA  4
-/* code of the allocator that takes memory: addresses as the file has them, 0x1000 above places */
+/* the allocator's code that takes memory: its virtual address is 0x1000 above its file offset */
 #define VADDR_OFF   0x1000ULL
 #define TAKER	    0x9000ULL
 #define TAKER_BYTES 0x40ULL
@@ -111,8 +111,9 @@ static void code_of_the_allocator(void **state)
 
 	(void)state;
 	begin(&f);
-	/* in malloc: a return address is behind the call, so the first one is of the code before,
-	 * and the one behind the last byte is malloc's */
+	/* A return address is behind its call. So the address of malloc's first byte belongs to a
+	 * call in the code before malloc, and the address behind malloc's last byte belongs to a
+	 * call in malloc. */
 	assert_false(is_own(&f, IN_LIBRARY(MALLOC_OFF, 0)));
 	assert_true(is_own(&f, IN_LIBRARY(MALLOC_OFF, 1)));
 	assert_true(is_own(&f, IN_LIBRARY(MALLOC_OFF, MALLOC_BYTES)));

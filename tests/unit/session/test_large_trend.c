@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What lists of large blocks make of the figures of windows. The figures of windows are invented,
+/* How lists of large blocks correct the figures of windows. The figures of windows are invented,
  * and the results are worked out by hand. */
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 }
 
 /* A window, or a stretch of continuous tracing, sees a block of `size` bytes at each of the
- * addresses. Stack `i` allocates them. interval: of sampling. */
+ * addresses. Stack `i` allocates them. interval: the sampling interval. */
 static void see_at(struct fixture *f, size_t i, uint64_t size, uint32_t birth, size_t n,
 		   const uint64_t *addrs, bool continuous, uint64_t interval)
 {

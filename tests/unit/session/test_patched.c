@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When all processes are searched for code that they have changed. The linker replaces the capture,
- * and the search. */
+/* Tests when all processes are searched for code that they have changed. The linker replaces the
+ * capture, and the search. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,8 +17,8 @@ void __wrap_capture__detach_region_syscalls(struct capture *capture)
 	(void)capture;
 }
 
-/* A process that is traced again must not get a profile without regions silently: an error says
- * so. */
+/* To trace a process again fails with an error. Otherwise its profile would silently lack its
+ * regions. */
 static void what_cost_too_much_does_not_come_back(void **state)
 {
 	struct target first = {}, second = {}, again = {};

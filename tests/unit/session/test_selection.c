@@ -141,7 +141,7 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* A process of this program calls exec when its path was read, just before the kernel side knows
+/* A process of this program calls exec after its path was read, just before the kernel side knows
  * the process. Returns the number of targets. */
 static size_t targets_after_exec(const char *exe, bool follow)
 {

@@ -103,9 +103,9 @@ static void vectors_that_the_process_does_not_hold(void **state)
 
 #define OLD_RATE 1000000 /* bytes per second that the program before the exec leaked */
 #define NEW_RATE 30000	 /* the same for the program after it */
-#define EXEC_S	 44	 /* seconds from the run's begin to the exec */
+#define EXEC_S	 44	 /* seconds from the start of the run to the exec */
 
-/* What the two programs' sites have allocated i seconds after the run's begin. */
+/* What the two programs' sites have allocated i seconds after the start of the run. */
 static void allocate(struct abi_site of[2], uint64_t i)
 {
 	uint64_t bytes[] = {OLD_RATE * (i < EXEC_S ? i : EXEC_S),
