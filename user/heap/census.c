@@ -253,8 +253,8 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 	return err;
 }
 
-/* Returns how many resident bytes of IMAGE_BRK and IMAGE_ANON are in spans. Memory that an
- * allocator has mapped right behind a file counts as IMAGE_BSS. */
+/* Returns how many resident bytes of IMAGE_BRK and IMAGE_ANON are in spans. Spans that an allocator
+ * has mapped right behind a file are IMAGE_BSS, so they are subtracted. */
 static uint64_t known_anon(const struct scan_view *view, const struct census *census)
 {
 	uint64_t known = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A census of a heap. It counts memory in use and free memory, page by page, and the blocks that
- * keep pages from going back to the kernel. The child of scan.h counts and sends the census. The
- * parent receives it, and checks each number that it uses as a length or an index. */
+ * keep pages from going back to the kernel. A child process (scan.h) makes the census and sends it.
+ * The parent receives it, and checks each number that it uses as a length or an index. */
 #ifndef MEMTRACE_HEAP_CENSUS_H
 #define MEMTRACE_HEAP_CENSUS_H
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `bytes` of struct edges holds records. A record holds the targets of one block: the blocks to
  * which this block points. The record begins with the LEB128 of (number of targets << 4 | block %
- * EDGES_STRIDE). A number for each target follows. It is the target's difference to the target
- * before it or, for the first target, to the block itself. The difference is in zigzag form, like
- * protobuf's sint64. A block that was added twice has two records. */
+ * EDGES_STRIDE). A number for each target follows. It is the difference between the target and the
+ * target before it. For the first target, it is the difference between the target and the block
+ * itself. The difference is in zigzag form, like protobuf's sint64. A block that was added twice
+ * has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>

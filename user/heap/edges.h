@@ -2,9 +2,9 @@
 /* The pointers between the blocks of a heap: which block points into which. Needs about 4 bytes per
  * pointer.
  *
- * Blocks are numbered from 0 on, ascending by address. Most pointers lead to blocks with near
- * numbers. So each target is stored as a difference of two numbers, and LEB128 stores a small
- * difference in few bytes. */
+ * Blocks are numbered from 0 on, ascending by address. Most pointers lead from one block to another
+ * whose number is close. So each target is stored as a difference of two numbers, and LEB128 stores
+ * a small difference in few bytes. */
 #ifndef MEMTRACE_HEAP_EDGES_H
 #define MEMTRACE_HEAP_EDGES_H
 

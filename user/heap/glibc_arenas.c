@@ -34,8 +34,8 @@ enum {
 #define MAX_TCACHE_MAX	  ((4u << 20) + 1)
 #define DEFAULT_MMAPS_MAX 65536
 
-/* May `next` and `top` of an arena be addresses? Does not search the maps for the top, because it
- * may lie in memory that was mapped after the maps were read. */
+/* May `next` and `top` of an arena be addresses? Does not search the maps for the top, because the
+ * top may lie in memory that was mapped after the maps were read. */
 static bool has_sound_links(const unsigned char *bytes)
 {
 	uint64_t next = glibc__word(bytes + TOP_NEXT), top = glibc__word(bytes);
@@ -268,8 +268,8 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
-	/* The arena's structure holds no roots. Its bins only seem to point to blocks, because the
-	 * address of a free chunk lies within the preceding block. */
+	/* The arena's structure holds no roots. Its bins seem to point into blocks, but they hold
+	 * addresses of free chunks. The address of a free chunk lies within the preceding block. */
 	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
 		(struct glibc_arena){.addr = addr,

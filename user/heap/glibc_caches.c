@@ -139,7 +139,7 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops each block that the walk before did not find, or found with another block behind it. False:
+/* Drops all blocks but those at the end of the list that the walk before found there, too. False:
  * this would drop all blocks, so none is dropped. */
 static bool drop_changed(struct list *list)
 {

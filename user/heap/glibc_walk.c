@@ -2,8 +2,8 @@
 /* Walks the chunks of a heap from header to header, while the process continues to allocate.
  *
  * Memory is read in windows. If a header makes no sense, it may have changed while it was read, so
- * the window is read again. If the header makes no sense in each of the tries, only the chunks
- * before it count. The walk then continues at the next chain: eight headers that agree.
+ * the window is read again. If the header makes no sense in any try, only the chunks before it
+ * count. The walk then continues at the next chain: eight headers that agree.
  *
  * A chunk of 64 KiB or more counts only after prove() has checked it against memory that is read
  * again. Without this check, a stale header among some block's bytes could lead the walk past most

@@ -66,7 +66,7 @@ bool image__is_plain(const struct map_entry *entry);
  * group. */
 bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end);
 
-/* Is the memory of the region of a kind that can be read? */
+/* Is the region of a kind that can be read? */
 bool image_region__readable(const struct image_region *region);
 
 /* Reads once from pagemap which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages

@@ -25,8 +25,8 @@
 #define MAX_ARENA    4096
 
 /* An entry of a leaf holds the number of the size class, the address of the extent, and the
- * extent's state and kind. With three levels, an entry has two words. The function that reads the
- * entry joins them to one. */
+ * extent's state and kind. With three levels, an entry has two words, which join_entry() joins into
+ * one. */
 #define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
 #define LEAF_SLAB(entry) ((entry)&1)
 
@@ -75,8 +75,8 @@ struct jemalloc {
 	const struct layout *layout;
 	uint64_t root;
 	size_t tries;
-	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
-	 * start. (False: jemalloc was built without this feature.) */
+	/* The extent of a large block has one page more than the block needs. jemalloc shifts the
+	 * block's start within this page. (False: jemalloc was built without this feature.) */
 	bool pads;
 	bool alone; /* slabs are left out */
 	/* Large blocks whose size class is as large as their extent. If `pads` is true, the size
@@ -183,10 +183,10 @@ static uint64_t slab_bytes(uint64_t block_size)
 	return bytes;
 }
 
-/* Does the extent look as it must if its build has these classes? This tells the sets of classes
- * apart, because the same number stands for different block sizes in each set. The extent of a
- * large block has at most one page more than the block. The option slab_sizes makes slabs of other
- * sizes. These prove nothing or, rarely, the wrong set (most_evidence()). */
+/* Does the extent look as it must if jemalloc was built with these classes? This tells the sets of
+ * classes apart, because the same number stands for a different block size in each set. The extent
+ * of a large block has at most one page more than the block. The option slab_sizes makes slabs of
+ * other sizes. Such slabs prove nothing or, rarely, the wrong set (most_evidence()). */
 static bool proves(const struct jemalloc *j, const struct jemalloc_classes *classes,
 		   const struct extent *extent)
 {
@@ -255,7 +255,7 @@ static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 	return may_be_node(j, leaf, entry_bytes(layout) << layout->index_bits) ? leaf : 0;
 }
 
-/* Returns the entry of a leaf that is at `at`, as one word. */
+/* Returns, as one word, the leaf's entry at `at`. */
 static uint64_t join_entry(const struct layout *layout, const uint64_t *at)
 {
 	if (!is_deep(layout))
@@ -430,16 +430,16 @@ static struct evidence judge(struct jemalloc *j, const struct samples *samples)
 	return evidence;
 }
 
-/* Does the data at addr belong to jemalloc's own library? Its data are searched first. Memory of
- * the heap that lies right behind a file's data is taken for data, too, and has so many pointers
- * that no tries would be left. */
+/* Does the data at addr belong to jemalloc's own library? The data of this library are searched
+ * first. If heap memory lies right behind another file's data, it is taken for data, too. Its many
+ * pointers could use up all tries. */
 static bool is_of_jemalloc(const struct jemalloc *j, uint64_t addr)
 {
 	return strstr(image__find(j->image, addr)->entry->path, "jemalloc");
 }
 
-/* Finds the root, the layout and the classes. The layout with the most evidence is the right one:
- * another one may fit some pages by chance. */
+/* Finds the root, the layout and the classes. The layout with the most evidence is the right one: a
+ * wrong layout may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;

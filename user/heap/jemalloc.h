@@ -16,10 +16,11 @@ int jemalloc__find(struct image *image, struct blocks *blocks, bool alone,
 		   struct heap_found *found);
 
 /* The size classes of a build. --with-lg-quantum=3 makes classes in steps of 8 bytes up to 64
- * bytes. The jemalloc that Redis and Valkey contain is built so. */
+ * bytes. Redis and Valkey contain a jemalloc that was built with this option. */
 struct jemalloc_classes {
 	uint64_t quantum; /* bytes: 16 or 8 */
-	uint32_t n;	  /* how many there are; also the number in a record without a block */
+	uint32_t n;	  /* how many classes there are; a record without a block has this number as
+			   * its class */
 	uint32_t n_slab;  /* the first n_slab classes have slabs: those below 16 KiB */
 };
 

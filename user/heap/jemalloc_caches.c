@@ -25,8 +25,8 @@
  *	word 2	the address of the end
  *
  * The bins of the classes of slabs are an array at the beginning of the cache. The other bins are
- * an array further on. Two words between the arrays hold the addresses of both arrays. Only in a
- * cache does this place hold the cache's own address. */
+ * an array further on. Two words between the arrays hold the addresses of both arrays. A cache is
+ * recognized by these two words: both addresses must fit the place where the words lie. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"
@@ -50,7 +50,7 @@
 #define OLD_BLOCKS  (1 << 15) /* a bin has at most this many blocks */
 
 struct bin {
-	uint64_t first, head, end; /* addresses: of the first slot, of the head, and of the end of
+	uint64_t first, head, end; /* addresses of the first slot, of the head, and of the end of
 				    * the slots */
 	bool counted;		   /* the number of slots in word 2 (5.3.1) is right */
 };

@@ -164,7 +164,7 @@ static int take_words(struct records *r, uint64_t at, const uint64_t *words)
 	return 0;
 }
 
-/* Searches resident [at, end) for records. */
+/* Searches [at, end), which is resident, for bins. */
 static int search(struct records *r, uint64_t at, uint64_t end)
 {
 	static uint64_t words[WINDOW_WORDS];

@@ -32,16 +32,16 @@ enum {
 #define RECORD_BYTES	   (8 * RECORD_WORDS)
 #define RECORD_ARENA(bits) ((uint32_t)((bits)&0xfff))
 
-/* Adds the memory of records to found->records, which must be empty. found->classes is known. at:
- * the addresses of n records to which the tree leads; this function sorts them. szind: the bit of
- * the word RECORD_BITS at which the size class's number begins.
+/* Adds the memory of records to found->records, which must be empty. found->classes must be set.
+ * at: the addresses of n records to which the tree leads; this function sorts them. szind: the bit
+ * of the word RECORD_BITS at which the size class's number begins.
  *
- * When an extent has become a part of another one, jemalloc keeps its record for later use. The
- * tree does not lead to such an unused record, but the record still has the old address. jemalloc
- * allocates records one after the other. So memory directly beside a record is added, too, if it
- * looks like an unused record of the same arena. Of an array of bins, only the words that hold
- * addresses of extents are added. The arrays are searched for only in memory that jemalloc mapped
- * for its own use. 0 or -ENOMEM. */
+ * When an extent becomes a part of another extent, jemalloc keeps the record of the first one for
+ * later use. The tree does not lead to such an unused record, but the record still has the old
+ * address. jemalloc allocates records one after the other. So memory directly beside a record is
+ * added, too, if it looks like an unused record of the same arena. Of an array of bins, only the
+ * words that hold addresses of extents are added. The arrays are searched for only in memory that
+ * jemalloc mapped for its own use. 0 or -ENOMEM. */
 int jemalloc__add_records(struct image *image, uint64_t *at, size_t n, int szind,
 			  struct heap_found *found);
 

@@ -39,8 +39,8 @@ bool large__choose(const struct blocks *blocks, const struct heap_found *found,
 	const struct heap_quality *glibc = &found->quality[HEAP_GLIBC];
 	struct choice c = {.at = ret->at};
 
-	/* Any two words may look like the header of a mapped block. So blocks of glibc count only
-	 * if glibc counts as many bytes. */
+	/* Any two words may look like the header of a mapped block. So a list is given only if the
+	 * bytes that were found equal those that glibc itself counts. */
 	if (!found->n_arenas || found->stopped || glibc->own_large != glibc->found_large)
 		return false;
 	for (size_t i = 0; i < found->n_arenas; i++) {

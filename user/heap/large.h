@@ -33,7 +33,7 @@ bool large__ready(struct scan *scan);
 
 /* Receives the list, waits for it if need be, and frees scan. 0: the caller releases ret with
  * large_blocks__clear(). Negative errno: no list. -ENODATA: the allocator's structures do not add
- * up, or there are too many blocks; -EPROTO: the child sent invalid data; other errors as those of
+ * up, or there are too many blocks; -EPROTO: the child sent invalid data; other errors: those of
  * census__take(). */
 int large__end(struct scan *scan, struct large_blocks *ret);
 

@@ -2,8 +2,8 @@
 /* Pointers to blocks that are younger than the list of blocks.
  *
  * A running process allocates blocks after the list of blocks was made and before the pointers are
- * read. The head of a growing list is always such a block. If the scan did not follow this block,
- * the whole list would seem lost in every scan.
+ * read. If the program adds to the front of a linked list, the list's head is always such a block.
+ * If the scan did not follow this block, the whole linked list would seem lost in every scan.
  *
  * A pointer to heap memory without a known block either leads to such a late block, or is stale:
  * its block was freed. In most cases the previous scan has seen the same stale pointer. A block

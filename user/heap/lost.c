@@ -154,7 +154,7 @@ static void lead_from_heads(struct grouping *g)
 }
 
 /* Blocks to which no head leads are in cycles, or cycles lead to them. A first round makes leaders
- * of some of these blocks, and lists them in `met`. One cycle may lead to another, so not each
+ * of some of these blocks, and lists them in `met`. One cycle may lead to another, so not every
  * block in `met` stays a leader. But no block in `met` leads to a later block in `met`. A second
  * round goes from the last block in `met` to the first. It finds leaders to which no other leader
  * leads (as in Kosaraju's algorithm for strongly connected components). */

@@ -7,8 +7,8 @@
  * - Marking alone. Roots are read first. Large blocks to which the roots lead are read next, with
  *   some of the small blocks on the way to them. These small blocks are later read once more. While
  *   the heap is read, the targets of a marked block are marked at once. A pointer is stored only if
- *   it leads from an unmarked block to an unmarked block, because the first block may be marked
- *   later. So at the end, all pointers between unreachable blocks are stored.
+ *   it leads from an unmarked block to an unmarked block, because the block that holds the pointer
+ *   may be marked later. So at the end, all pointers between unreachable blocks are stored.
  * - With parents. Each block is read once, and all pointers are stored. Then the blocks are visited
  *   breadth-first, from roots of the best kind (roots.h) first. So the path to a block begins at a
  *   root of the best possible kind, even if the path from a root of a worse kind is shorter. */

@@ -9,10 +9,10 @@
  * unreachable block takes its target off. So a recheck is stricter than a full scan.
  *
  * Free memory is full of stale pointers, because the content of a freed block stays. But memory
- * that was free when the blocks were listed may have been allocated since, for example for a list's
- * new head. A stale word does not change from one recheck to the next. So a word in free memory
- * counts only if the preceding recheck has not seen it. The first recheck has nothing to compare
- * with, so no such word counts there.
+ * that was free when the blocks were listed may have been allocated since, for example for the new
+ * head of a linked list. A stale word does not change from one recheck to the next. So a word in
+ * free memory counts only if the preceding recheck has not seen it. The first recheck has nothing
+ * to compare with, so no such word counts there.
  *
  * glibc's links between free chunks look like pointers to the last word of a block. They are in
  * free memory, and in new blocks where the program has not written yet. While blocks come and go,
@@ -20,9 +20,9 @@
  * block never counts. In a block in use, such a pointer counts only if the preceding recheck has
  * seen one at the same place. There is one exception: a pointer that is itself the last word of its
  * block counts like any other pointer. In some lists, each block's last word points to the last
- * word of the next block. (So a block is called lost by mistake on three conditions. Its only
- * pointer leads to the block's last word. This pointer is not itself the last word of a block. In
- * each recheck, it is in another place.) */
+ * word of the next block. (So a block is called lost by mistake on three conditions. The only
+ * pointer to the block leads to the block's last word. This pointer is not itself the last word of
+ * a block. In each recheck, this pointer is in another place.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 

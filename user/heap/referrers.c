@@ -64,8 +64,8 @@ static bool may_be_chosen(const struct finding *f, uint64_t addr)
 }
 
 /* Returns the colour of a referrer, without the index of a pointer. The hash has no key, so the
- * same heap always gets the same colours. Only the smallest colour counts. With a key, this would
- * be another colour in each run. */
+ * same heap always gets the same colours. Only the smallest colour counts. If the hash had a key,
+ * each run could have another smallest colour. */
 static uint64_t colour_of(struct finding *f, const struct block *block)
 {
 	struct look look = {.size = block->size};

@@ -9,8 +9,8 @@
  * A referrer's colour is made of its size, its pointers (look__pointers()), and the index of the
  * word that holds the pointer. All words behind the first LOOK_WORDS have one common index, because
  * they are often elements of an array. If several blocks point to one block, the smallest colour
- * counts. So the same kinds of referrers give the same colour, in any order of addresses. Pointers
- * in globals and on stacks do not count.
+ * counts. So the same kinds of referrers give the same colour, whatever the order of their
+ * addresses. Pointers in globals and on stacks do not count.
  *
  * In a large heap, the look-up of every pointer would take longer than all other work. So if more
  * than REFERRERS_EXACT blocks are wanted, only some get a colour: those that begin on chosen pages,

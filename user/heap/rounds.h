@@ -17,8 +17,8 @@
 struct rounds {
 	unsigned int least, most; /* numbers of scans */
 	unsigned int n;		  /* scans that were made */
-	/* how many scans in a row, up to the last one, followed the heap and took no block off the
-	 * list */
+	/* how many scans in a row, up to the last one, followed the heap (rounds__add()) and took
+	 * no block off the list */
 	unsigned int calm;
 	uint64_t left;	 /* blocks on the list */
 	uint64_t beyond; /* blocks for which the list had no room */
@@ -43,8 +43,8 @@ bool rounds__is_full(const struct rounds *rounds);
 bool rounds__may_end(const struct rounds *rounds);
 
 /* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. followed:
- * the scan could follow the heap. A scan that could not follow the heap proves nothing. True: this
- * was the last scan. */
+ * the scan could follow all but a small part of the heap (WHY_MAX_UNFOLLOWED). A scan that could
+ * not proves nothing. True: this was the last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed);
 
 /* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Otherwise the

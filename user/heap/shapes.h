@@ -32,10 +32,10 @@ int shapes__new(struct image *image, const struct blocks *blocks, const struct s
 		size_t n, struct shapes **ret);
 void shapes__free(struct shapes *shapes); /* shapes may be NULL */
 
-/* Counts a block in use if it has the shape or the rough shape of a labelled block. The shape comes
- * first. In large heaps, the page of a block below 1 KiB decides if the block counts several times
- * or not at all (referrers__weight()). pinned: as in struct census_shape. Blocks should come in
- * ascending order. */
+/* Counts a block in use if it has the shape or the rough shape of a labelled block. The rough shape
+ * counts only if no labelled block has the same shape. In large heaps, the page of a block below 1
+ * KiB decides if the block counts several times or not at all (referrers__weight()). pinned: as in
+ * struct census_shape. Blocks should come in ascending order. */
 void shapes__count(struct shapes *shapes, const struct block *block, uint64_t pinned);
 
 /* Moves the counts to the census, which then owns them. */

@@ -14,7 +14,7 @@
 #define NO_TYPE UINT32_MAX
 #define WINDOW	(256u << 10)
 
-/* What is known of a block by its first word. */
+/* What the first word of a block tells. */
 enum verdict {
 	NO_OBJECT,
 	OBJECT,

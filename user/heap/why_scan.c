@@ -281,7 +281,7 @@ static int is_type(struct scanned *s, uint64_t word, bool *ret)
 	return 0;
 }
 
-/* Clears the `word` of each step that is not the vtable of a class. */
+/* Sets the `word` of a step to 0 if it is not the vtable of a class. */
 static int find_types(struct scanned *s)
 {
 	for (size_t i = 0; i < s->n_paths; i++) {

@@ -135,7 +135,7 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
 	/* by window: net seconds since the last comparison, or since the end of the window's last
-	 * part */
+	 * part, whichever is later */
 	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
 	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;

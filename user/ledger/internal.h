@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by the files of survivors.h and old_windows.h only. */
+/* Shared only by the files that implement survivors.h and old_windows.h. */
 #ifndef MEMTRACE_LEDGER_INTERNAL_H
 #define MEMTRACE_LEDGER_INTERNAL_H
 
@@ -36,11 +36,11 @@ struct survival_ages *survivors__ages_of(struct survivors *survivors, struct sur
  * NULL: out of memory. */
 struct survivors_witness *survivors__witness_of(struct survivors_stack *stack);
 
-/* Stops following the blocks that are marked as let_go. Addresses with no block left need not be
- * watched. 0, or -ENOMEM: all are still followed. */
+/* Stops following the blocks that are marked as let_go. Calls forget() for addresses at which no
+ * followed block is left. 0, or -ENOMEM: all are still followed. */
 int survivors__let_go_marked(struct survivors *survivors);
 
-/* When did probes begin to be placed for window i? A clock's edges are a little later than the
+/* When did probes begin to be placed for window i? The clock's edges are a little later than the
  * window's own times. */
 uint64_t old_windows__opened_ns(const struct survivors *survivors, const struct net_clock *clock,
 				size_t i);

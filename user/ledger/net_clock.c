@@ -152,7 +152,7 @@ uint64_t net_clock__edge_ns(const struct net_clock *c, enum net_clock_edge kind,
 void net_clock__forget(struct net_clock *c, const struct net_clock_range *ranges, size_t n)
 {
 	size_t kept = 0, range = 0;
-	bool unknown = false; /* a removed edge had no waits */
+	bool unknown = false; /* the waits at a removed edge were not known */
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct net_clock_point *p = &c->at[i];
@@ -384,7 +384,7 @@ static double ratio_variance(const struct ratio *r)
 }
 
 /* Returns the relative variance of the rate of bytes, from gap to gap. (The process may read in
- * bursts, for example.) The rate is taken to vary as much from window to window. */
+ * bursts, for example.) It is assumed that the rate varies as much from window to window. */
 static double rate_variance(const struct net_clock *c)
 {
 	struct ratio bytes = {};
@@ -592,7 +592,8 @@ static double agrees(const struct by_waits *waits, double felt, double highest)
 	       by_chance * (off * (1 - off) * (least + most) + off * off);
 }
 
-/* Returns the number of waits per second of cost. Each wait is followed by at least one call. */
+/* Returns the number of waits per second of cost, but at most the number of calls. (A wait adds to
+ * the cost only if a call follows it.) */
 static double cold_calls(const struct net_clock *c, const struct by_waits *waits)
 {
 	return waits->known && c->call_ns > 0

@@ -23,10 +23,10 @@
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* A thread that has waited finds the probes' code and data in no cache, too. So each wait adds
- * this much to the cost of probes, in nanoseconds, with this standard deviation. In a measurement
- * with 1 to 64 pairs of calls after each wait, probes took 1,600 ns less to 6,800 ns more per wait
- * than their calibrated cost (docs/windows.md). */
+/* When a thread comes back from a wait, the probes' code and data are in no CPU cache, either. So
+ * each wait adds this much to the cost of probes, in nanoseconds, with this standard deviation. In
+ * a measurement with 1 to 64 pairs of calls after each wait, probes took 1,600 ns less to 6,800 ns
+ * more per wait than their calibrated cost (docs/windows.md). */
 #define NET_CLOCK_WAIT_NS	3000
 #define NET_CLOCK_WAIT_ERROR_NS 3000
 /* The probability that F has a further error, and the standard deviation of this error. One virtual
@@ -74,8 +74,8 @@
  * A process that waits for locks breaks the lower limit, because slower calls hold locks for
  * longer. A process with short bursts breaks the upper limit, because all windows are in its
  * bursts. So each limit may be wrong, with the probability NET_CLOCK_WAITS_OFF. A wrong limit may
- * be anywhere. Two limits that are close together are rarely so by chance. If they are far apart,
- * the upper limit may be that of bursts, so neither is used. If threads wait by a timer, the lower
+ * be anywhere. Two limits are rarely close together by chance. If they are far apart, bursts may
+ * have made the upper limit wrong, so neither limit is used. If threads wait by a timer, the lower
  * limit equals the upper limit by construction. NET_CLOCK_WAITS_TIMED is the probability that such
  * waits outnumber those for work. If the process uses as much CPU time per second in gaps as in
  * windows, it always has work, and the limits say nothing. */
@@ -89,8 +89,8 @@ struct net_clock {
 		double net_s, cpu_s, cost_s; /* since the first point */
 		double work;		     /* bytes, total; NaN: not known */
 		double waits; /* total, at edges; NaN: not known, or threads began or ended */
-		/* sum of net time squared / wall time since the first point, from point to point.
-		 * Points that are removed later stay in this sum */
+		/* net time squared / wall time, summed over the intervals from point to point since
+		 * the first point. Points that are removed later stay in this sum */
 		double busy_s;
 		bool keep;   /* the point is an edge of a window (its beginning or end): never
 			      * removed */

@@ -88,9 +88,9 @@ static int swap_gaps(const struct survivors *s, const uint32_t *index, struct ne
 /* Adds what a stack did in a stretch to what it did in the stretch before. before: bytes that were
  * held when the first of the two stretches began.
  *
- * Some of the blocks that were lost in the second stretch were born in the first one. It is assumed
- * that older blocks have the same share in this loss as in the bytes held between the two
- * stretches. */
+ * Some of the blocks that were lost in the second stretch were born in the first one, the rest
+ * before it. It is assumed that the rest has the same share of this loss as of the bytes held
+ * between the two stretches. */
 static void add_births(struct windowed_born *to, const struct windowed_born *born, double before)
 {
 	double kept = fmax(before - to->lost_bytes, 0);
@@ -131,7 +131,8 @@ static void merge_births(struct survivors_stack *stack, const struct survivors *
 			*to = born;
 			stack->looked[kept++] = stack->looked[i];
 		}
-		/* the last stretch may have no element: then it has left nothing of its own */
+		/* the last of the merged stretches may have no element: then it has left nothing of
+		 * its own */
 		if (!last)
 			to->earlier_bytes = to->left_bytes;
 		held = continuous ? to->held_bytes : fmax(held - born.lost_bytes, 0);

@@ -52,7 +52,7 @@ static uint64_t middle(uint64_t from, uint64_t to)
 	return to > from ? from + (to - from) / 2 : from;
 }
 
-/* When were the probes of window i out? */
+/* When had the probes of window i been taken out? */
 static uint64_t closed_ns(const struct survivors *s, const struct net_clock *clock, size_t i)
 {
 	uint64_t end = s->windows[i].end_ns,
@@ -123,10 +123,11 @@ static void drop_records(struct reallocs *c, const struct survivors *s, const ui
 	c->n_records = kept;
 }
 
-/* Drops the windows' edges from the clock, and other points up to the middle of the gaps around
- * them. A gap lasts from one window's last edge to the first edge of the next window. A window's
- * last edge may be seconds after the window was over: memtrace was held up, or the keeper took the
- * probes out. The last window is never dropped. 0 or -ENOMEM. */
+/* Drops the edges of dropped windows from the clock, and all other points from the middle of the
+ * gap before such a window to the middle of the gap after it. A gap lasts from one window's last
+ * edge to the first edge of the next window. A window's last edge may be seconds after the window
+ * was over, if memtrace was held up or the keeper took the probes out. The last window is never
+ * dropped. 0 or -ENOMEM. */
 static int drop_edges(struct survivors *s, const uint32_t *index, struct net_clock *clock)
 {
 	_cleanup_free_ struct net_clock_range *ranges = calloc(s->n_windows, sizeof(*ranges));

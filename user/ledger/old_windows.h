@@ -30,8 +30,9 @@
 
 #define OLD_WINDOWS_MAX 4096
 
-/* Drops old windows if there are too many, and their edges from the clock. Merges old stretches.
- * Call it after survivors__harvest(). 0 or -ENOMEM: neither was done, or only the first. */
+/* If there are too many windows, drops old ones, and their edges from the clock. Merges old
+ * stretches. Call it after survivors__harvest(). 0 or -ENOMEM: neither was done, or only the
+ * first. */
 int old_windows__drop(struct survivors *survivors, struct net_clock *clock,
 		      struct reallocs *reallocs);
 

@@ -95,9 +95,9 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 	return false;
 }
 
-/* Does the mapping itself begin with pages that must not be accessed? So do stacks of glibc 2.42
- * and newer (MADV_GUARD_INSTALL). Since Linux 6.15, bit 58 of /proc/PID/pagemap marks such pages
- * (Documentation/admin-guide/mm/pagemap.rst). */
+/* Does the mapping itself begin with pages that must not be accessed? Stacks of glibc 2.42 and
+ * newer begin with such pages (MADV_GUARD_INSTALL). Since Linux 6.15, bit 58 of /proc/PID/pagemap
+ * marks such pages (Documentation/admin-guide/mm/pagemap.rst). */
 static bool begins_with_guard(const struct reading *r, const struct map_entry *map)
 {
 	uint64_t word;

@@ -413,7 +413,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 			forget(s, addrs[i]);
 		}
 	}
-	/* contents that may not be filled in yet do not count */
+	/* contents of a block that may not be filled in yet do not count */
 	if (!rc && contents__read_new(s, reader, ctx) == -ENOMEM)
 		rc = -ENOMEM; /* otherwise the process is gone, and its contents stay unknown */
 	for (size_t i = 0; i < s->n_blocks; i++)
@@ -620,8 +620,8 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 	return 0;
 }
 
-/* Counts the blocks that are live now and were born in the last stretch or in earlier stretches.
- * The last stretch may not be over yet. Then its blocks are counted again later. */
+/* Counts the live blocks that were born in continuous stretches, up to the last one. The last
+ * stretch may not be over yet. Then its blocks are counted again later. */
 static int count_left(struct survivors *s)
 {
 	struct sums {

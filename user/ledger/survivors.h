@@ -82,8 +82,9 @@ struct survivors_stack {
 	 * judged */
 	double *looked;
 	size_t n_born;
-	/* Of blocks born in the windows of each group, and in continuous stretches. NULL: nothing
-	 * was counted. (A program may have ten thousand stacks, and see most of them just once.) */
+	/* Counts by age: of the blocks born in the windows of each group, and of the blocks born in
+	 * continuous stretches. NULL: nothing was counted. (A program may have ten thousand stacks,
+	 * and see most of them just once.) */
 	struct survival_ages *groups[WINDOWED_GROUPS], *cohort;
 	double alike; /* result of survivors__compare(): see struct windowed_stack */
 	/* sized: bytes born in windows. small: the part of them in blocks of SURVIVORS_SMALL bytes
@@ -148,8 +149,8 @@ struct survivors {
 	struct table by_addr; /* the newest block at each address */
 	struct abi_end *ends; /* reported ends that are not counted yet */
 	size_t n_ends, ends_room;
-	/* The first n_late of `ends` came after the last part of the window was over. They are
-	 * already in `counts`. If the window goes on, they belong to its next part. */
+	/* The first n_late of `ends` came after the end of the part that was harvested last. They
+	 * are already in `counts`. If the window goes on, they belong to its next part. */
 	size_t n_late;
 	struct survivors_birth *births; /* births in the window that is harvested */
 	size_t n_births, births_room;
@@ -230,8 +231,8 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
  *           changed if successors have the same contents. (An object that points to its data may
  *           get its data at the same address as its predecessor did. Then the object and its
  *           predecessor are alike, though no two live objects are.)
- *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
- *           missed is the lower one.
+ *           The rate of frees may be steady by the net clock or by the wall clock. Each clock gives
+ *           a value, and missed is the lower one.
  *
  * 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
