@@ -209,8 +209,8 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 		require(types[i - 1].vtable <= types[i].vtable);
 	free(types);
 	fuzz_heap__shapes(image, blocks, sums.in_use);
-	/* n also counts large blocks with the slots of a thread cache, which are no longer in
-	 * use */
+	/* n also counts the large blocks that contain the slots of thread caches. sums.in_use does
+	 * not, because jemalloc itself uses these blocks. */
 	require(found.stopped || found.quality[HEAP_GLIBC].dropped_spans ||
 		(n >= sums.in_use &&
 		 n <= sums.in_use + found.quality[HEAP_JEMALLOC].thread_caches));

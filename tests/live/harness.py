@@ -226,8 +226,8 @@ def run(args, timeout=PATIENCE_S, input=None, **options):
 
 
 def imported(name):
-    """A module of Debian's python3, which another python3 does not find by itself; None if it is
-    not installed."""
+    """Imports a module that is installed for Debian's python3, even if another python3 runs.
+    Returns None if the module is not installed."""
     for path in ([], ["/usr/lib/python3/dist-packages"]):
         sys.path += path
         try:
@@ -407,8 +407,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Losses that hide where memory was allocated, but not how much. Tests allow map_records_lost,
-# although it is such a loss: any process of the machine can cause it by its execs.
+# Losses that hide where memory was allocated, but not how much; losses() leaves them out. Any
+# process of the machine can cause map_records_lost by its execs.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 

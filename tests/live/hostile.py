@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs and libraries with huge code, for tests and benchmarks of what hangs memtrace."""
+"""Programs and libraries with huge amounts of code. Tests and benchmarks check that memtrace does
+not hang on them."""
 import os
 import struct
 import subprocess

@@ -44,8 +44,8 @@ MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 # Suppose that each of twenty tests misses an interval in a tenth of its runs. With only one more
 # attempt for each, every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
-# Words of failures that neither chance nor a busy machine explains: the target was harmed. A target
-# that ends early says nothing more, or its status is a signal.
+# Words of failures that show harm to a target. Neither chance nor a busy machine explains them. The
+# words also cover a target that ends early: its output ends, or its status is a signal.
 HARM = re.compile(r"code changed after the end|code is still changed|code is changed|"
                   r"has probes after|probes are in place|is restored: not after|target is dead|"
                   r"died\b|its output ended|status -(4|5|6|7|8|11)\b|not what it wrote|"
@@ -128,7 +128,7 @@ def fork_one(name, reason, verbose):
         told.write(why)
         told.flush()
         status = OUTCOMES.index(outcome)
-    finally:  # also after SIGTERM: run_one() has ended its processes before
+    finally:  # also after SIGTERM; run_one() has ended its processes by now
         os._exit(status)
 
 

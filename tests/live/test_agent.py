@@ -432,12 +432,12 @@ def agent_and_many_costly_requests():
         every = min(max(int(1.2 / took), 1), 15)  # costly requests before each scrape
         costly = [connect() for _ in range(6 * every)]
         scrapes = [connect() for _ in range(6)]
-        for _ in range(20):  # until then the server has accepted all connections
+        for _ in range(20):  # after these answers, the server has accepted all connections
             agent.get("/healthz")
         for i, scrape in enumerate(scrapes):
             for connection in costly[i * every:(i + 1) * every]:
                 connection.sendall(request)
-            # as long as a costly request, so that the server has read all of it at the same time
+            # as many bytes as a costly request, so that the server has read both at the same time
             scrape.sendall(re.sub(rb"^POST \S+", b"GET /metrics", request))
         rounds = []
         for scrape in scrapes:
@@ -538,7 +538,7 @@ def agent_refuses():
 
 @test(beside="wide")
 def agent_that_follows_traces_all():
-    """--follow selects no processes by itself, so the agent traces all of them."""
+    """--follow alone selects no processes, so the agent traces all processes of the machine."""
     with Target("truth_basic") as target, Agent("--follow") as agent:
         agent.wait_for(target.pid)
         agent.stop()

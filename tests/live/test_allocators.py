@@ -292,10 +292,10 @@ def alloc_cxx(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
-    """A traced program catches the same exceptions as an untraced one, ten thousand times. The
-    kinds of probe differ only at a function's entry, and other allocators only in their code, so
-    all rounds are for glibc and the best kind. (Debian's mimalloc is built as C: it aborts instead
-    of throwing, traced or not.)"""
+    """A traced program catches the same exceptions as an untraced one, ten thousand times with
+    glibc and the best kind of probe. Other kinds differ only at a function's entry, and other
+    allocators only in their code, so they get fewer rounds. (Debian's mimalloc is built as C: it
+    aborts instead of throwing, traced or not.)"""
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
         rounds = "1000" if kind != kinds()[0] else "3000" if name else "10000"

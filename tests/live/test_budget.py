@@ -183,8 +183,8 @@ def exec_in_window(*preload):
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
     # The estimate comes from a few dozen samples in windows of some milliseconds, in which probes
-    # make the target twenty times slower. (The truth is read when the target stops. Between the end
-    # of tracing and that moment, the target keeps little more.)
+    # make the target twenty times slower. (The truth is read when the target stops, shortly after
+    # the end of tracing. In this time the target leaks only a little more.)
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
     expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and
            0 < live < 30 * truth["kept_bytes"], live, "live bytes of the second life,", low, "to",

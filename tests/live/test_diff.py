@@ -99,8 +99,8 @@ def diff_names_the_leaking_replica():
 
 
 def measure_pairs(programs):
-    """Traces two processes of each program, none of which grows; returns the programs of which diff
-    says that they grow."""
+    """Traces two processes of each program. No program grows. Returns the programs that grow
+    according to diff."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return [program for program, pair in
                 zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))
@@ -169,8 +169,8 @@ def diff_names_the_growing_redis():
             expect(taken[1] > 5 * max(taken[0], taken[2], 500000),
                    "the odd server has taken", taken)
             files = [f"{directory}/out.{server.pid}.pb.gz" for server in servers]
-            # on a busy machine the runs are long enough for diff to compare rates of growth, but
-            # here bytes are needed
+            # On a busy machine the runs take longer. diff would then compare rates of growth by
+            # default, but this test needs bytes.
             odd = diff("--per-process", "--by", "live", "--json", *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, servers[1].pid), "the odd replica")

@@ -157,7 +157,7 @@ def files_by_the_hundred():
 @test(beside="wide")
 def files_of_a_program_after_exec():
     """A child of bash allocates, and then executes a program whose malloc is of no known allocator.
-    That bash was traced does not mean that the program is."""
+    bash was traced, but the program must not count as traced."""
     with place() as directory:
         path, out = os.path.join(directory, "stripped"), os.path.join(directory, "json")
         expect_equal(run(["strip", "-o", path,
@@ -173,8 +173,9 @@ def files_of_a_program_after_exec():
 
 @test(beside="wide")
 def files_written_in_place():
-    """A program that has probes is written over by another program, as by cp. The kernel would put
-    the old probes into the new program: it crashed. memtrace takes them out at the write."""
+    """The file of a program that has probes is overwritten with another program, as cp does. The
+    kernel would put the old probes into the new program, and the new program would crash. So
+    memtrace removes the probes when the file is written to."""
     with place() as directory:
         path = os.path.join(directory, "program")
         shutil.copy(os.path.join(PROGS, "truth_basic_static"), path)

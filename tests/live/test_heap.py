@@ -325,9 +325,9 @@ def check_origins(origins, made, nbytes):
 def check_makers(preload):
     """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does a later
     memtrace heap that reads the run's file. Meanwhile the program replaces the blocks that the run
-    sampled. So the later memtrace heap names the makers of fewer blocks, but no wrong makers. It
-    depends on the samples which makers of few bytes are named. So the named makers must have nearly
-    all bytes, but not nearly all blocks."""
+    sampled. So the later memtrace heap names the makers of fewer blocks, but no wrong makers. A
+    maker of few bytes may have no sample, and is then not named. So the named makers must have
+    nearly all bytes, but not nearly all blocks."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     process = start([os.path.join(PROGS, "makers"), 20000, 180], env=env)
     made, nbytes = {}, {}

@@ -203,7 +203,7 @@ def host_crowd():
     # two or three links for each file of each process that has a window
     most = max(links for _, links in seen)
     expect(most <= 8 * 4, "BPF links, second by second:", seen)
-    # as many links again may be in removal, each by a helper
+    # the same number of other links may be in removal, each by a helper of its own
     expect(seen[-1][0] <= seen[0][0] + 2 * 8 * 4, "descriptors and links, second by second:", seen)
     expect(own_pct < 40, f"memtrace took {own_pct:.1f} % of a core")
     return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; "

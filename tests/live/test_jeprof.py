@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""jeprof reads from memtrace's .heap file the functions and bytes of memtrace's JSON, table and
-.collapsed.
+"""jeprof reads memtrace's .heap file. It must show the same functions and bytes as memtrace's JSON,
+table and .collapsed file.
 
 Both the heap file and jeprof round. For each stack, the heap file has a pair of integers. jeprof
 multiplies them by a factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's

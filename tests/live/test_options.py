@@ -424,7 +424,7 @@ def children_of_a_named_process():
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         end(parent)
-    # a child that has ended, and that its parent does not reap, is none that could be traced
+    # a zombie, a child that has ended and that its parent does not reap, is not counted
     parent = start([sys.executable, "-c", "import os, time; os.fork() or os._exit(0); "
                                           "time.sleep(60)"])
     try:

@@ -38,7 +38,7 @@ def probes_of(pid):
 @test(beside=True)
 def pools_nginx():
     """Pools of open connections are live. Pools of ended requests and connections are not. The
-    memory that a pool takes from malloc does not count once more."""
+    memory that a pool takes from malloc is not counted a second time."""
     n = 20
     with nginx(1, {"a.txt": TEXT}) as (server, _, _, path), contextlib.ExitStack() as kept:
         wait_until(lambda: children(server.pid), "nginx has a worker")

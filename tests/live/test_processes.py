@@ -363,8 +363,8 @@ class Crowd:
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Checks of each process that has ended: it ended without an error, and printed the bytes
-        that it held."""
+        """Checks that each ended process ended without an error, and printed the bytes that it
+        held."""
         left = []
         for process, n, size, ms in self.running:
             if not wait and process.poll() is None:

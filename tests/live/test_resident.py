@@ -212,7 +212,8 @@ def resident_from_before_in_a_new_glibc():
     rows = Rows(profiles["heap"]["resident"])
     check_sums(profiles["heap"]["resident"], outside)
     check_stacks(truth, rows)
-    # calls of mmap are not followed here, and the kernel put new mappings behind the file's
+    # This run does not follow calls of mmap, and the kernel puts new mappings right behind the
+    # file's. The new mappings must not count as the file's data.
     expect_equal(rows.bytes("bss", "/file"), 0, "what was mapped, but is called data of a file")
 
 

@@ -58,7 +58,7 @@ def strange_short_threads(kind):
     check_functions(truth, profile)
 
 
-@test_each_kind # alone: the probes would go together with those of another test
+@test_each_kind # alone: the kernel may remove the probes when another test removes its own
 def strange_main_thread_ends(kind):
     """Some kinds of probe see nothing after the main thread's end; a counter says so."""
     truth, profile, _ = trace_script(kind, "strange", "headless")
@@ -71,8 +71,8 @@ def strange_main_thread_ends(kind):
 
 @test
 def strange_main_thread_ends_beside_another_tracer():
-    """When another tracer takes its probes out of a function, the kernel also takes them out of
-    a process whose main thread has ended. A counter says so."""
+    """When another tracer removes its probes from a function, the kernel also removes memtrace's
+    probes from a process whose main thread has ended. A counter says so."""
     with Target("strange", "headless", "--busy") as target, Target("truth_basic") as other, \
             Tracer("-p", target.pid, "-i", "1M", "--max-overhead", "off", "--json",
                    "-f", "none") as tracer:

@@ -128,8 +128,8 @@ def truth_exec(kind):
 
 @test(beside=True)
 def truth_exec_at_the_same_addresses():
-    """Without address randomization, the new program's stacks are those of the old one. What the
-    exec took away must not count for the peak, nor for the least that a stack held."""
+    """Without address randomization, the new program's stacks are those of the old one. Memory that
+    the exec freed must not count for the peaks, nor for the least that a stack held."""
     with Target("exec_chain", "--same", loader=(need_tool("setarch"), "-R")) as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none", "--max-overhead",
                     "off") as tracer:
@@ -144,7 +144,7 @@ def truth_exec_at_the_same_addresses():
                  "what the one stack allocated, before and after the exec")
     for name in ("live_bytes", "peak_bytes", "low_bytes"):
         expect_equal(of[0][name], held, name)
-    # it holds most at its end
+    # the process holds most at its end
     expect_equal(profile["peak_bytes"], held, "the process's peak")
 
 
@@ -181,8 +181,8 @@ def truth_two_tracers(kind):
 @test(beside=True)
 def truth_beside_another_tracer():
     """Another tracer has return probes on the same libc. So return addresses in this process are
-    replaced by an address of the kernel. memtrace must still recognize calls of an allocator to
-    itself."""
+    replaced by an address of the kernel. memtrace must still recognize an allocator's calls of
+    its own functions."""
     other_kind = "multi" if "multi" in kinds() else "perf"
     with Target("churn") as other:
         with Tracer("-p", other.pid, "-q", "-f", "none", "--probe-kind", other_kind):

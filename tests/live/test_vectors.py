@@ -66,11 +66,11 @@ def check_leak(profile, function, rate, sure=True):
 
 
 def find_vector(seconds, function, truth_key, arguments):
-    """Probes make a target that mostly calls malloc and free a hundred times slower, and its net
-    CPU time is not known. The growth of the process shows how fast its vectors grow, but does not
-    always prove that they grow. The vectors' live bytes follow from the growth of the process. Once
-    100 to 270 MB were printed instead of 7, because live bytes were computed from net CPU time. But
-    the vectors grow by the wall clock."""
+    """The target mostly calls malloc and free. Probes make it a hundred times slower, so its CPU
+    time without the probes' cost (its net CPU time) is not known. The growth of the process shows
+    how fast its vectors grow, but does not always prove that they grow. The vectors' live bytes
+    follow from the growth of the process. Once 100 to 270 MB were printed instead of 7, because
+    live bytes were computed from net CPU time. But the vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")

@@ -146,8 +146,8 @@ def why_a_list_grows_meanwhile():
 
 
 def check_many(target):
-    """Checks what is called held and lost among many blocks of jemalloc. All lost blocks are found
-    but for one: a thread's cache of the radix tree has an address that may lie in a large block."""
+    """Checks what is called held and lost among many blocks of jemalloc. At most one lost block is
+    missed: a thread's cache of the radix tree has an address that may lie in a large block."""
     truth = target.go()
     is_held(target.pid, {way: addrs[:200] for way, addrs in truth["held"].items()})
     document, asked, n = ask(target.pid, truth["lost"])
@@ -357,8 +357,9 @@ def why_by_the_name_of_a_function():
 
 @test(beside=True)
 def why_names_who_made_the_holders():
-    """A thread puts blocks into tables that another function allocates while memtrace traces. The
-    paths name both functions: the maker of a table, and the maker of the blocks in it."""
+    """While memtrace traces, one function allocates tables, and another one allocates the blocks
+    that are put into them. The paths name both functions: the maker of a table, and the maker of
+    the blocks in it."""
     with Target("holders", "--fill", 4000) as target:
         target.go()
         result = memtrace("why", "-p", target.pid, "--stack", "^value_new$", "-d", 6, "--json")

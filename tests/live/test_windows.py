@@ -232,7 +232,7 @@ def windows_come_after_coarser_samples():
     """A program can be traced continuously without --leaks, but not with all samples of the finer
     interval of --leaks. So with --leaks it is traced continuously, at a coarser interval."""
     rate = rate_of_images()
-    for _ in range(4):  # the costs from which the rate follows were measured once
+    for _ in range(4):  # the rate may be wrong: the costs behind it were measured only once
         plain = images(rate=rate, seconds=3)[0]["mode"]
         profile, _ = images("--leaks", "-i", "64K", rate=rate, seconds=4)
         if (plain, profile["mode"]) == ("continuous", "windowed"):

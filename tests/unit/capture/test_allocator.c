@@ -26,7 +26,7 @@ static pid_t sleeper;
 
 /* Four pools in this program, as the table knows them. Nobody calls the functions of the second
  * pool, as if the compiler had copied them into their callers. A function of the third pool has a
- * part NAME.part.0, which other functions call, too. It looks as if the compiler had copied the
+ * part NAME.part.0, which other functions call, too. So it looks as if the compiler had copied the
  * rest of the function into these callers. A function of the first pool also has such a part, but
  * nobody else calls the part. The fourth pool is PHP's. */
 void *ngx_palloc(void *pool, size_t size);
@@ -461,7 +461,7 @@ static size_t count_family(const struct allocators *all, const char *family)
 }
 
 /* ALLOC_ALL finds the functions that any process may call, also those that this process does not
- * use. If the process's files are still open, the process may have ended. */
+ * use. They are found even after the process has ended, because its files are still open. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);

@@ -178,8 +178,8 @@ static bool lives(void *ctx, uint32_t process, pid_t *ret_pid)
 	return process == 1;
 }
 
-/* A call that was under way when the probes were taken out stays as an entry. When probes are out
- * or its thread has ended, nobody will handle its return. */
+/* A call was under way when its probes were removed, or when its thread ended. The call's entry is
+ * still in the table, but no probe will handle the call's return. */
 static void calls_without_a_return_are_dropped(void **state)
 {
 	(void)state;

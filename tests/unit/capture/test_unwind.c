@@ -125,7 +125,7 @@ static int forget_all(void **state)
 	return 0;
 }
 
-/* The want of memory passes, and the file gets its table then. */
+/* There is no memory for a file's table at first. When there is memory, the file gets its table. */
 static void a_table_without_memory_is_made_later(void **state)
 {
 	(void)state;

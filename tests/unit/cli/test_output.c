@@ -65,7 +65,8 @@ static int write_as(const char *format, const struct profile *profile,
 	return status;
 }
 
-/* Whether a run will be windowed is not known before its end. Its profile must not be lost then. */
+/* Only the end of a run tells whether it was windowed. If the wanted figure is missing then, the
+ * profile must be written all the same. */
 static void no_capture_is_lost(void **state)
 {
 	const struct view_options peak = {.weight = WEIGHT_PEAK},

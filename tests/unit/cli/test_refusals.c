@@ -162,8 +162,8 @@ static int push(size_t n, const struct push_option *options, char **ret_text)
 	return push_config__text(&config, "agent", ret_text);
 }
 
-/* The second URL counts, too. The hosts in front of "@" and ".evil" are not those that get the
- * token. */
+/* The second URL is checked, too. What comes before "@" or ".evil" in a URL is not the host that
+ * would get the token. */
 static void a_token_is_not_sent_in_the_clear(void **state)
 {
 	static const char *const exposing[] = {"http://example.org/", "http://localhost@evil/",

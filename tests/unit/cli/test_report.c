@@ -232,7 +232,7 @@ static void write_regions(const char *name)
 	profile__free(p);
 }
 
-/* A profile is not whole even if a filter has taken away only one thread's part of one stack. */
+/* If a filter has removed one thread's part of a single stack, the profile is no longer whole. */
 static void a_part_of_a_stack_is_no_whole(void **state)
 {
 	(void)state;

@@ -297,7 +297,8 @@ static void a_bad_configuration_changes_nothing(void **state)
 	assert_int_equal(kill(shared->worker, 0), 0);
 }
 
-/* The check cannot find all that may keep a child from starting. */
+/* A configuration may pass the check, and the child may still fail to start with it. Then the
+ * supervisor goes back to the configuration that worked. */
 static void a_configuration_that_does_not_work_is_left(void **state)
 {
 	(void)state;

@@ -245,7 +245,8 @@ static void test_interval_of_nothing(void **state)
 	}
 }
 
-/* A figure that is only a bound has no interval. Growth that may be 0 still says so. */
+/* A figure that is only a lower bound is shown without an interval. Growth that may be 0 is marked
+ * so in any case. */
 static void test_bounds(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);

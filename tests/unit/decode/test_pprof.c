@@ -49,7 +49,7 @@ static void others_profiles_are_read(void **state)
 			    (1 - exp(-1)) * R * R / pow(1 - exp(-1), 2) * exp(-1),
 		    1e-9);
 	assert_near(live->variance_max, x / p * (x / p) * (1 - p), 1e-9);
-	/* the same samples, by the squares of the bytes that each stands for */
+	/* over the same samples: the sum of the squares of the bytes that each stands for */
 	assert_near(live->squares,
 		    32768 * p * (x / p * (x / p)) + (1 - exp(-1)) * pow(R / (1 - exp(-1)), 2),
 		    1e-9);
@@ -803,7 +803,7 @@ static struct profile *of_two_calls(int n)
 	return again;
 }
 
-/* One large block more is chance, even if the same function holds small blocks as well. */
+/* One more large block may be chance, even if the same function holds small blocks as well. */
 static void the_weight_of_large_blocks_is_kept(void **state)
 {
 	struct profile *one = of_two_calls(1), *two = of_two_calls(2);
@@ -917,7 +917,8 @@ static int encode_diff_lines(const struct diff *diff, struct sink *sink)
 	return encode_diff(diff, &options, sink);
 }
 
-/* Stacks of heap -f and why -f were not recorded, and are not called so when the file is read. */
+/* Stacks in files of heap -f and why -f were not recorded by tracing. What is printed for such a
+ * file must not call them recorded. */
 static void what_was_drawn_is_told(void **state)
 {
 	static const struct {
@@ -1004,7 +1005,7 @@ static void a_part_of_a_run_is_told(void **state)
 	char *text;
 
 	(void)state;
-	/* these are facts of the run, with which the small amounts of the part would not agree */
+	/* These are facts of the run. The part has small amounts, which would contradict them. */
 	profile->mode = MODE_CONTINUOUS;
 	profile->alloc_calls = 1000000;
 	profile->samples = 1000;

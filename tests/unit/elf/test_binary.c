@@ -271,8 +271,8 @@ static void test_written_to(void **state)
 	binaries__free(binaries);
 }
 
-/* Of two copies, the one whose descriptor their binary has is overwritten in place. From then on
- * the binary has a descriptor of the other copy. */
+/* A binary has two copies, and holds a descriptor of one of them. This copy is overwritten in
+ * place. From then on the binary holds a descriptor of the other copy. */
 static void test_copy_written_to(void **state)
 {
 	struct file_id id_a, id_b, again;

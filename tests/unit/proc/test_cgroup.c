@@ -520,7 +520,8 @@ static const char *odd_mount_points(const char *dir)
 	return NULL;
 }
 
-/* If only a part of the tree is mounted or seen, levels that are counted here would be wrong. */
+/* If only a part of the tree is mounted or can be seen, its levels cannot be counted from the
+ * tree's root. So opening a group fails. */
 static const char *parts_of_the_tree(const char *dir)
 {
 	struct cgroup cgroup;

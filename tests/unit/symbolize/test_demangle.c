@@ -22,10 +22,10 @@ static void assert_demangles(const char *mangled, const char *expected)
 	free(name);
 }
 
-/* Demangles `name`, and `slow`, which takes too long, in turn until `name` is left mangled, too.
- * The time that is left may be just below the limit, and above it again a moment later. Then one
- * more slow name uses up the time that was added. Returns how many names were left mangled; 0:
- * `name` is still demangled. */
+/* Demangles `name` and `slow` in turn, until `name` is left mangled. `slow` takes too long, so it
+ * is left mangled each time. It uses time, but time is also added from moment to moment. So more
+ * than one slow name may be needed. Returns how many names were left mangled, `name` included, or 0
+ * if `name` is still demangled. */
 static uint64_t slow_until_left_mangled(const char *slow, const char *name)
 {
 	for (uint64_t n = 1; n <= 20; n++) {
@@ -213,8 +213,8 @@ static void test_endless_work(void **state)
 	alarm(0);
 }
 
-/* In sound names: binders, punycode, and the letters of a binder within a crate's disambiguator.
- * The last two are from the tests of rustc-demangle. */
+/* Valid names that resemble the endless ones: they have binders, punycode, or the letters of a
+ * binder within a crate's disambiguator. The last two are from the tests of rustc-demangle. */
 static void test_like_endless(void **state)
 {
 	(void)state;

@@ -454,7 +454,7 @@ static void test_many(void **state)
 	many("scattered", scattered, wide, scattered(MANY - 1) + MANY / 2, MANY - 1);
 }
 
-/* Half a million lines, each of which holds most of many wanted addresses. */
+/* There are half a million wanted addresses. Each of half a million lines covers most of them. */
 static void test_many_wanted(void **state)
 {
 	uint64_t *addrs = malloc(MANY * sizeof(*addrs));

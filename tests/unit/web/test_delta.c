@@ -51,8 +51,8 @@ static int end(void **state)
 	return 0;
 }
 
-/* A profile of the process comes. `kept` of all blocks that keep() allocated are live, and `cached`
- * of those that cache() allocated. */
+/* A profile of the process comes. It has `kept` live blocks that keep() allocated, and `cached`
+ * live blocks that cache() allocated. */
 static void come_of(pid_t pid, uint64_t start_ns, unsigned after_s, int kept, int cached)
 {
 	struct profile *profile = new_profile(1);

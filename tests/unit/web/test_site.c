@@ -315,7 +315,7 @@ static void deaths_are_listed(void **state)
 	assert_null(strstr(text, "lives"));
 	free(text);
 	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
-	/* the dead do not count as traced, not even before a round ends that does not name them */
+	/* ended processes do not count as traced, even before a round ends without naming them */
 	for (int i = 0; i < 2; i++) {
 		assert_true(store__find(&site.store, 7)->ended);
 		assert_false(store__find(&site.store, 6)->ended);
@@ -389,8 +389,8 @@ static void a_group_may_hold_more_than_one_heap(void **state)
 		    "memtrace_live_high_bytes{group=\"leaky\"} 12582912\n");
 }
 
-/* A sum over processes leaves out a process of which windows saw nothing. Without any live memory,
- * no upper end is known. */
+/* A sum over processes leaves out a process of which windows saw nothing. If there is no other
+ * process, the upper end of the sum is not known. */
 static void what_windows_did_not_see_is_left_out(void **state)
 {
 	(void)state;
@@ -525,8 +525,8 @@ static void names_of_addresses(void **state)
 			assert_says("/pid/7/pprof/symbol", NULL, body, 200, part);
 		}
 	}
-	/* No address is above this one plus 1. A loop up to there would have no end. Only the
-	 * second address is known. */
+	/* The first of the two addresses is the largest possible one, or one less. A loop that ends
+	 * above this address plus 1 would never end. Only the second address is known. */
 	snprintf(part, sizeof(part), "0x%" PRIx64 "\t", profile->locations[0].addr);
 	for (int i = 0; i < 2; i++) {
 		snprintf(body, sizeof(body), "0x%s+0x%" PRIx64,
@@ -537,7 +537,8 @@ static void names_of_addresses(void **state)
 	}
 }
 
-/* Two dashes would end the name of a function that has another one inlined. */
+/* In the answer, two dashes separate the names of inlined functions. So a name must not contain two
+ * dashes. */
 static void dashes_within_a_name(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -558,7 +559,7 @@ static void dashes_within_a_name(void **state)
 	fail_msg("no such function");
 }
 
-/* A frame of Python has no address. heap_v2 gives it one, and jeprof asks for that. */
+/* A frame of Python has no address. heap_v2 gives it one, and jeprof asks for its name. */
 static void names_of_python(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -699,7 +700,7 @@ static void a_group_that_is_not_traced(void **state)
 	free(metrics);
 }
 
-/* It could hold any amount of memory, so no answer says 0. */
+/* A process that cannot be traced may hold any amount of memory, so no answer says 0. */
 static void a_process_that_cannot_be_traced(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -723,7 +724,8 @@ static void a_process_that_cannot_be_traced(void **state)
 		    "not known, the process is not traced: no allocator in &lt;its&gt; files");
 }
 
-/* Nothing is known of it either if it became another program, or still waits for a window. */
+/* A process's memory is not known either if the process became another program, or if it still
+ * waits for a window. */
 static void a_process_of_which_nothing_was_seen(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -1169,7 +1171,8 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(site.store.n_evicted, 2);
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_processes_outdated 1\n");
 	assert_says("/pid/7/", NULL, NULL, 200, "These figures are old");
-	/* "nothing has changed" now refers to the profile for which there was no room */
+	/* The tracer says that nothing has changed since its last profile. The store has no such
+	 * profile, because there was no room. */
 	taken_ns = p->taken_ns;
 	store__hold(&site.store, 7, taken_ns + 1000000000);
 	assert_int_equal(p->taken_ns, taken_ns);
