@@ -7,7 +7,8 @@ import signal
 import time
 
 from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, expect, expect_equal,
-                     expect_words, memtrace, place, read_line, run, start, test)
+                     expect_words, memtrace, place, read_line, run, start, test,
+                     wait_until)
 from test_heap import loader
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -22,6 +23,14 @@ VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
 # Pages of code with probes are private copies as long as the probes are in place. memtrace reads
 # the resident set during this time. This is the largest number of such pages.
 PROBED_PAGES = 64
+
+
+def all_wait(pid):
+    states = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/stat", encoding="utf-8") as file:
+            states.append(file.read().rsplit(")", 1)[1].split()[0])
+    return set(states) == {"S"}
 
 
 def vmrss(pid):
@@ -70,6 +79,8 @@ def trace(*options, earlier=0, preload=None, prefix=()):
             with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "--max-overhead", "off",
                         *options) as tracer:
                 truth = target.go()
+                # the stack of a thread that runs is not known to be one
+                wait_until(lambda: all_wait(target.pid), "all threads wait")
                 result = tracer.stop()
             outside = vmrss(target.pid), smaps_rss(target.pid)
             expect_equal(target.quit(), 0, "the target's status")
