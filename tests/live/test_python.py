@@ -318,7 +318,7 @@ def python_leak():
     with slow traps, windows would take minutes."""
     with running(LEAK) as (target, path):
         print(file=target.stdin, flush=True)
-        result = memtrace("-p", target.pid, "-d", "6", "-i", "32K", "--max-overhead", "off",
+        result = memtrace("-p", target.pid, "-d", "6", "-i", "4K", "--max-overhead", "off",
                           "--json", "-f", "none")
     profile = result.json()
     growing = [stack for stack in profile["stacks"] if stack["growth_low"] and
