@@ -206,7 +206,7 @@ static int fill_cells(struct cells *cells, const struct row *row)
 	fill_numbers(cells, profile, row->numbers);
 	if (row->group)
 		return 0;
-	if (profile__unknown_why(profile, &row->process->numbers.live))
+	if (profile__unknown_why(profile))
 		fill_unknown(cells);
 	comm = text_printable(profile->comm);
 	shorter = comm ? text_shorten(comm, COMMAND_MAX) : NULL;
@@ -278,7 +278,7 @@ static int put_row(const struct top_view *view, const struct grid *grid, size_t 
 	const struct row *row = &view->rows[view->first + i];
 	const struct profile *profile = row->process->profile;
 	const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
-	const char *why = profile__unknown_why(profile, &row->process->numbers.live);
+	const char *why = profile__unknown_why(profile);
 	size_t used = grid__put_row(grid, i, NULL, sink);
 	int rc = 0;
 

@@ -145,7 +145,7 @@ static void put_integer(struct json *json, const char *key, double value)
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = profile__live_interval(profile, live);
-	bool known = !profile__unknown_why(profile, live);
+	bool known = !profile__unknown_why(profile);
 
 	put_integer(json, "live_bytes", known ? live->bytes : NAN);
 	put_integer(json, "live_bytes_low", known ? interval.low : NAN);

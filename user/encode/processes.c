@@ -262,7 +262,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 {
 	const struct profile *profile = process->profile;
 	_cleanup_free_ char *printable = text_printable(profile->comm), *comm = NULL;
-	const char *why = profile__unknown_why(profile, &process->live);
+	const char *why = profile__unknown_why(profile);
 	struct sum one = {};
 	char cost[32];
 

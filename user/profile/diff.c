@@ -361,8 +361,7 @@ int diff__check_kinds(const struct profile *first, const struct profile *p, size
 		      struct error *err)
 {
 	bool same = first->what == p->what;
-	struct estimate live;
-	const char *why;
+	const char *why = profile__unknown_why(p);
 
 	if (!same || first->drawn != p->drawn)
 		return error__set(
@@ -372,8 +371,6 @@ int diff__check_kinds(const struct profile *first, const struct profile *p, size
 			same ? kind_of(p) : profile_what__name(p->what));
 	if (p->part)
 		return error__set(err, -EINVAL, "profile %zu " DIFF_OF_PART, number);
-	live = profile__live(p);
-	why = profile__unknown_why(p, &live);
 	if (why)
 		return error__set(
 			err, -EINVAL,

@@ -482,16 +482,14 @@ bool profile__is_upper_bound(const struct profile *profile)
 		profile__lost_count(profile, "freed_unobserved"));
 }
 
-const char *profile__unknown_why(const struct profile *profile, const struct estimate *live)
+const char *profile__unknown_why(const struct profile *profile)
 {
 	if (profile->not_traced)
 		return profile->not_traced;
-	if (live->bytes > 0)
-		return NULL;
 	if (profile__lost_count(profile, "exec_untraced"))
 		return "it became another program by exec";
 	if (profile__is_windowed(profile) && !(profile__watched_s(profile) > 0) &&
-	    !profile->alloc_calls)
+	    !profile->alloc_calls && !profile->n_sites)
 		return "it has had no window yet";
 	return NULL;
 }

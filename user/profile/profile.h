@@ -539,8 +539,8 @@ bool profile__is_lower_bound(const struct profile *profile);
  * well, live bytes are neither bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* If nothing is known of what the process holds, returns why it was not traced: a text for people,
- * static or owned by the profile. NULL: something is known. live: the profile's live memory. */
-const char *profile__unknown_why(const struct profile *profile, const struct estimate *live);
+ * static or owned by the profile. NULL: something is known. */
+const char *profile__unknown_why(const struct profile *profile);
 /* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
  * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
  * estimate__unseen(), or at 0 if the process allocated nothing. In windows this end is not known,

@@ -359,6 +359,14 @@ static int add_probes(const struct build *b, struct profile *p)
 	return 0;
 }
 
+static bool maps_code_of(const struct target *t, const struct file_id *file)
+{
+	for (size_t i = 0; i < t->maps.n; i++)
+		if (t->maps.entries[i].executable && file_id__equal(&t->maps.entries[i].file, file))
+			return true;
+	return false;
+}
+
 uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
@@ -367,14 +375,12 @@ uint64_t build__exec_untraced(const struct build *b)
 	 * they are in the new program, too */
 	if (!t->exec_ns || !t->allocators)
 		return 0;
-	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
-		const struct map_entry *e = &t->maps.entries[i];
+	for (size_t i = 0; i < t->allocators->n && !t->exec_by_thread; i++) {
+		const struct allocator *a = t->allocators->list[i];
 
-		for (size_t j = 0; j < t->allocators->n; j++)
-			/* an allocator whose blocks the program reports itself has no probes */
-			if (e->executable && !t->allocators->list[j]->reported &&
-			    file_id__equal(&e->file, &t->allocators->list[j]->file))
-				return 0;
+		/* an allocator whose blocks the program reports itself has no probes */
+		if (!a->reported && maps_code_of(t, &a->file))
+			return 0;
 	}
 	return 1;
 }
@@ -396,13 +402,8 @@ static uint64_t main_thread_ended(const struct build *b, bool regions)
 /* Has an exec left the probes for the process's regions behind? As build__exec_untraced(). */
 static uint64_t exec_left_regions(const struct target *t)
 {
-	if (!t->exec_ns || !t->regions || t->regions->syscalls)
-		return 0;
-	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++)
-		if (t->maps.entries[i].executable &&
-		    file_id__equal(&t->maps.entries[i].file, &t->regions->file))
-			return 0;
-	return 1;
+	return t->exec_ns && t->regions && !t->regions->syscalls &&
+	       (t->exec_by_thread || !maps_code_of(t, &t->regions->file));
 }
 
 static int add_lost(const struct build *b, struct profile *p)
@@ -582,7 +583,6 @@ int build__profile(const struct build *b, struct profile **ret)
 	struct snapshot_sites drained = snapshot__sites_of(&b->drain->sites, b->target->process);
 	_cleanup_free_ size_t *site_of = calloc(drained.n + 1, sizeof(*site_of));
 	struct process_sites sites = {drained.keys, drained.sites, drained.n, site_of};
-	struct estimate live;
 	int rc;
 
 	if (!p || !site_of)
@@ -614,9 +614,7 @@ int build__profile(const struct build *b, struct profile **ret)
 	if (!rc)
 		rc = b->target->budget.survivors.n_windows ? trend__add_windowed(b, p, &sites)
 							   : add_live(b, p, &sites);
-	live = profile__live(p);
-	if (!rc && !b->faults && !b->target->budget.survivors.n_windows &&
-	    !profile__unknown_why(p, &live))
+	if (!rc && !b->faults && !b->target->budget.survivors.n_windows && !profile__unknown_why(p))
 		rc = trend__add_growth(b, p, &sites);
 	if (!rc && b->faults)
 		balance(p);

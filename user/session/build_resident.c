@@ -51,13 +51,8 @@ int build__resident(const struct build *b, const struct profile *heap,
 	*ret = NULL;
 	if (!t->resident.vmrss_bytes)
 		return 0;
-	if (heap) {
-		struct estimate live = profile__live(heap);
-
-		/* if the heap's live memory is unknown, all of the heap is in one row */
-		if (profile__unknown_why(heap, &live))
-			heap = NULL;
-	}
+	if (heap && profile__unknown_why(heap))
+		heap = NULL; /* all of the heap is in one row */
 	rc = heap ? block_addrs(b, &addrs, &n) : 0;
 	if (rc)
 		return rc;

@@ -68,6 +68,15 @@ void files__release(struct session *s, const struct file_id *file)
 	s->n_attached = n;
 }
 
+void files__refuse(struct session *s, const struct file_id *file)
+{
+	unsigned char *mark = binaries__mark(s->binaries, file);
+
+	files__release(s, file);
+	if (mark)
+		*mark = FILE_REFUSED;
+}
+
 static void release(void *ctx, const struct file_id *file)
 {
 	files__release(ctx, file);

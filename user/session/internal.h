@@ -354,6 +354,14 @@ const char *files__not_traced(struct session *session, const struct target *targ
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
+/* As files__release(). The file gets no probes for all processes any more. */
+void files__refuse(struct session *session, const struct file_id *file);
+
+/* Frees the indexes of binaries that are gone, so that new files can use these indexes. Clears the
+ * elements at these indexes in all arrays that are indexed by binary. */
+void files__reuse(struct session *session);
+/* Now and then: closes files that no target maps any more, and takes the probes out of them. */
+void files__let_go(struct session *session);
 
 /* --- rewritten.c: files that are written to while they have probes for all processes --- */
 
@@ -372,14 +380,6 @@ void rewritten__forget(struct session *session, const struct file_id *file);
 void rewritten__note(struct session *session, const struct file_id *file);
 /* Handles the writes that came since the last call. */
 void rewritten__take(struct session *session);
-
-/* --- files.c --- */
-
-/* Frees the indexes of binaries that are gone, so that new files can use these indexes. Clears the
- * elements at these indexes in all arrays that are indexed by binary. */
-void files__reuse(struct session *session);
-/* Now and then: closes files that no target maps any more, and takes the probes out of them. */
-void files__let_go(struct session *session);
 
 /* --- patched.c: code in memory that differs from its file --- */
 

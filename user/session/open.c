@@ -257,7 +257,7 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	/* From now on, news comes when its main thread ends. But this thread may have ended just
 	 * before. */
 	t->headless = process__living_thread(pid) != pid;
-	return s->everywhere ? 0 : session__check_alone(pid, err);
+	return t->headless && !s->everywhere ? session__check_alone(pid, err) : 0;
 }
 
 /* Puts probes into the target alone. Or puts them into its allocators' files, and so into all

@@ -128,11 +128,8 @@ static void refuse_everywhere(struct session *s, const struct allocator *a, pid_
 			      const char *text)
 {
 	struct allocator refused = {.family = a->family, .file = a->file};
-	unsigned char *mark = binaries__mark(s->binaries, &a->file);
 
-	files__release(s, &refused.file); /* frees a */
-	if (mark)
-		*mark = FILE_REFUSED;
+	files__refuse(s, &refused.file); /* frees a */
 	refuse(s, &refused, pid, text);
 }
 

@@ -31,6 +31,15 @@ void rewritten__begin(struct session *s)
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->writes_fd, &event);
 }
 
+/* Returns the file with this watch descriptor. A file has one, however often it is watched. */
+static const struct watched_file *find_watched(const struct session *s, int wd)
+{
+	for (size_t i = 0; i < s->n_watched; i++)
+		if (s->watched[i].wd == wd)
+			return &s->watched[i];
+	return NULL;
+}
+
 void rewritten__watch(struct session *s, const struct allocators *allocators)
 {
 	for (size_t i = 0; i < allocators->n && s->writes_fd >= 0; i++) {
@@ -43,7 +52,7 @@ void rewritten__watch(struct session *s, const struct allocators *allocators)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 		wd = inotify_add_watch(s->writes_fd, path, IN_MODIFY | IN_ONESHOT);
 		/* if it fails, a write is noticed only when a process runs the file */
-		if (wd >= 0)
+		if (wd >= 0 && !find_watched(s, wd))
 			s->watched[s->n_watched++] = (struct watched_file){wd, a->file};
 	}
 }
@@ -64,7 +73,6 @@ void rewritten__note(struct session *s, const struct file_id *file)
 {
 	const char *families[MAX_FAMILIES];
 	char text[640] = "";
-	unsigned char *mark;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_attached; i++)
@@ -80,10 +88,7 @@ void rewritten__note(struct session *s, const struct file_id *file)
 				 "not traced",
 				 a->path);
 		}
-	files__release(s, file);
-	mark = binaries__mark(s->binaries, file);
-	if (mark)
-		*mark = FILE_REFUSED;
+	files__refuse(s, file);
 	for (size_t i = 0; i < n; i++) {
 		const struct allocator of_file = {.family = families[i], .file = *file};
 
@@ -100,14 +105,13 @@ void rewritten__take(struct session *s)
 		for (ssize_t at = 0; at < len;) {
 			const struct inotify_event *event =
 				(const struct inotify_event *)(buf + at);
+			const struct watched_file *written = find_watched(s, event->wd);
 
 			at += (ssize_t)sizeof(*event) + event->len;
-			for (size_t i = 0; event->mask & IN_MODIFY && i < s->n_watched; i++)
-				if (s->watched[i].wd == event->wd) {
-					const struct file_id file = s->watched[i].file;
+			if (written && event->mask & IN_MODIFY) {
+				const struct file_id file = written->file;
 
-					rewritten__note(s, &file);
-					break;
-				}
+				rewritten__note(s, &file);
+			}
 		}
 }

@@ -649,11 +649,13 @@ void targets__note_sizes(struct target *t)
  * function looks once a second. */
 static void note_silence(const struct session *s, struct target *t)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	struct maps maps;
+	uint64_t now;
 
-	if (!t->headless || t->ended || s->stop_ns || s->everywhere ||
-	    (t->silence_look_ns && now < t->silence_look_ns + SILENCE_EVERY_NS))
+	if (!t->headless || t->ended || s->stop_ns || s->everywhere)
+		return;
+	now = clock__now_ns(CLOCK_MONOTONIC);
+	if (t->silence_look_ns && now < t->silence_look_ns + SILENCE_EVERY_NS)
 		return;
 	t->silence_look_ns = now;
 	if (maps__read(t->info.pid, &maps))

@@ -110,7 +110,7 @@ static int add(struct group *g, const struct process *p)
 	if (profile->overhead_pct.known && profile->duration_s > 0)
 		g->cost_cores += profile->overhead_pct.value / 100 * (double)profile->cpu_time_ns /
 				 1e9 / profile->duration_s;
-	if (profile__unknown_why(profile, &p->live)) {
+	if (profile__unknown_why(profile)) {
 		g->no_high |= profile__is_lower_bound(profile);
 		return 0;
 	}

@@ -90,7 +90,7 @@ static void put_live(FILE *to, const struct process *p)
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 	bool lower = profile__is_lower_bound(p->latest), upper = profile__is_upper_bound(p->latest);
 
-	if (profile__unknown_why(p->latest, &p->live)) {
+	if (profile__unknown_why(p->latest)) {
 		fputs("<td class=\"e\">not known</td><td></td>", to);
 		return;
 	}
@@ -127,7 +127,7 @@ static void put_growth(FILE *to, const struct process *p)
  * which stack has begun to grow only recently. */
 static int put_fastest(FILE *to, const struct process *p)
 {
-	const char *why = profile__unknown_why(p->latest, &p->live);
+	const char *why = profile__unknown_why(p->latest);
 	struct sink sink = sink__to_html(to);
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
@@ -381,7 +381,7 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		bool unknown = profile__unknown_why(p->latest, &p->live) != NULL;
+		bool unknown = profile__unknown_why(p->latest) != NULL;
 		struct interval live = profile__live_interval(p->latest, &p->live);
 		struct json target = json__open(&list, NULL, "{");
 
@@ -529,7 +529,7 @@ int list_deaths(const struct site *site, FILE *to)
 		json__put_bool(&death, "out_of_memory", p->latest->out_of_memory);
 		json__put_uint(&death, "signal", p->latest->killed_by_signal);
 		json__put_signed(&death, "live_bytes",
-				 profile__unknown_why(p->latest, &p->live) ? NAN : p->live.bytes);
+				 profile__unknown_why(p->latest) ? NAN : p->live.bytes);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");
