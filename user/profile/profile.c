@@ -486,7 +486,8 @@ const char *profile__unknown_why(const struct profile *profile)
 {
 	if (profile->not_traced)
 		return profile->not_traced;
-	if (profile__lost_count(profile, "exec_untraced"))
+	/* another tracer's probes may have shown some blocks of the new program */
+	if (profile__lost_count(profile, "exec_untraced") && !(profile__live(profile).bytes > 0))
 		return "it became another program by exec";
 	if (profile__is_windowed(profile) && !(profile__watched_s(profile) > 0) &&
 	    !profile->alloc_calls && !profile->n_sites)
