@@ -526,7 +526,7 @@ $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wra
 # The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FLAGS := $(foreach f,\
 	allocators__find capture__attach capture__probes capture__probes_file \
-	capture__misses_probes \
+	capture__real_file capture__misses_probes \
 	capture__set_mappings capture__put_tables capture__forget_mappings capture__drop_process \
 	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_region_calls: UNIT_FLAGS := \
@@ -538,6 +538,7 @@ $(CHECK_B)/unit/session/test_profiles: UNIT_FLAGS := $(foreach f,capture__drain 
 $(CHECK_B)/unit/session/test_patched: UNIT_FLAGS := $(foreach f,capture__probes \
 	capture__probes_file capture__refusals capture__allow process__each \
 	region_source__patched_in region_calls__stop,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/session/test_files: UNIT_FLAGS := -Wl,--wrap=capture__release
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

@@ -293,6 +293,12 @@ struct abi_file {
 	__u32 pad;
 };
 
+/* Question and answer of real_file() in files.bpf.c. */
+struct abi_real_file {
+	__u64 addr;	      /* an address in a mapping of the asking process */
+	struct abi_file file; /* whose pages are mapped there; inode 0: unknown */
+};
+
 /* A program's file as an exec found it. Later the file may have another path, or its inode number
  * may belong to another file. In both cases the time of change (ctime) differs, with one exception:
  * another file takes the inode number within a tick of the clock. Then the generation differs. */
@@ -762,6 +768,7 @@ ABI_ASSERT(struct abi_marker, 48);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_python, 88);
+ABI_ASSERT(struct abi_real_file, 24);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);

@@ -10,9 +10,9 @@ import shutil
 import subprocess
 import time
 
-from harness import (PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, memtrace, need_tool, place, read_line, run, start, test,
-                     wait_until)
+from harness import (PATIENCE_S, PROGS, NotRunnable, Target, Tracer, by_function, end, expect,
+                     expect_equal, expect_words, losses, memtrace, need_tool, place, read_line, run,
+                     start, test, wait_until)
 from test_harmless import changed_in
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
@@ -57,16 +57,24 @@ def files_with_equal_content():
         expect(not missing, f"{len(missing)} of {len(paths)} copies were not traced")
 
 
+def c_library():
+    return next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
+                if "libc.so" in line)
+
+
+def bound(path, name):
+    """The beginning of a command that runs in a mount namespace where `path` has this name."""
+    inside = f'mount --bind {path} {name} && exec "$@"'
+    return [need_tool("unshare"), "-m", "sh", "-c", inside, "sh"]
+
+
 @contextlib.contextmanager
 def second_libc():
     """The beginning of a command that runs in a mount namespace where the C library is a copy of
     the machine's."""
-    libc = next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
-                if "libc.so" in line)
+    libc = c_library()
     with place() as directory:
-        copy = shutil.copy(libc, directory)
-        yield [need_tool("unshare"), "-m", "sh", "-c",
-               f'mount --bind {copy} {libc} && exec "$@"', "sh"]
+        yield bound(shutil.copy(libc, directory), libc)
 
 
 @test(beside="wide")
@@ -78,6 +86,63 @@ def files_of_second_libc():
         profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
             leaker(1200, *inside)))
         check_selected(profiles, [(ours, 1000), (there, 1100), (comes, 1200)], [])
+
+
+@contextlib.contextmanager
+def overlays(directory, lower, n):
+    """Mounts n file systems that share the layer `lower`, as containers of one image do. Returns
+    the directories where they are mounted."""
+    merged = []
+    try:
+        for i in range(n):
+            parts = [os.path.join(directory, f"{name}{i}") for name in ("upper", "work", "merged")]
+            for part in parts:
+                os.mkdir(part)
+            mounted = run(["mount", "-t", "overlay", "overlay", "-o",
+                           "lowerdir={},upperdir={},workdir={}".format(lower, *parts[:2]),
+                           parts[2]])
+            if mounted.status:
+                raise NotRunnable(f"no overlayfs: {mounted.err.strip()}")
+            merged.append(parts[2])
+        yield merged
+    finally:
+        for path in merged:
+            subprocess.run(["umount", "-l", path], check=False, stderr=subprocess.DEVNULL)
+
+
+@test(beside="wide")
+def files_of_shared_layer():
+    """Containers of one image run the same file, although each sees another one. Each call counts
+    once. When the first container has ended, its file system can be unmounted, and processes of the
+    others are still traced."""
+    with place() as directory, contextlib.ExitStack() as running:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
+        merged = running.enter_context(overlays(directory, lower, 3))
+
+        def begin(i):
+            return running.enter_context(Target(os.path.join(merged[i], "program")))
+
+        first, second = begin(0), begin(1)
+        with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
+            third = begin(2)
+            truths = {target.pid: target.go() for target in (first, second)}
+            expect_equal(first.quit(), 0, "status of the first program")
+            wait_until(lambda: not run(["umount", merged[0]]).status, "it can be unmounted")
+            late = begin(1)
+            time.sleep(1)  # for some milliseconds the probes are out
+            truths.update({target.pid: target.go() for target in (third, late)})
+            profiles = by_pid(tracer.stop().out)
+    for pid, truth in truths.items():
+        held = by_function(profiles[pid], truth["functions"])
+        for name, wanted in truth["functions"].items():
+            expect_equal(tuple(held.get(name, (0, 0))[:2]),
+                         (wanted["live_bytes"], wanted["live_objects"]), f"memory of {name}")
+        more = profiles[pid]["alloc_calls"] - truth["alloc_calls"]
+        # a program allocates a few blocks before its main function
+        expect(-truth["failed_calls"] <= more <= 20, f"{more} calls too many")
+        expect_equal(losses(profiles[pid]), {}, "losses")
 
 
 @contextlib.contextmanager

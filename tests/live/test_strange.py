@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes in rare states, and rare events. The profile is exact, or says that it is not. The
 processes continue as if they were not traced."""
+import contextlib
 import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +14,7 @@ import time
 from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
                      expect_words, losses, memtrace, need_tool, place, read_line, start, test,
                      test_each_kind, trace_script, wait_until)
+from test_files import bound, c_library, overlays
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
 from test_processes import by_pid
@@ -458,6 +461,26 @@ def check_patched_everywhere(ends):
         else:
             expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
             expect_equal(target.go(), OWN, "calls after")
+
+
+@test(long=True)
+def strange_patched_in_container():
+    """Two containers run the same file of an image's layer, and a process in one of them has
+    patched its code. The file gets no probes for a process in the other one."""
+    libc = c_library()
+    with place() as directory, contextlib.ExitStack() as running:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(libc, lower)
+        inside = [bound(os.path.join(merged, os.path.basename(libc)), libc)
+                  for merged in running.enter_context(overlays(directory, lower, 2))]
+        target = running.enter_context(Target("patched", loader=inside[0]))
+        other = running.enter_context(Target("churn", "--pairs", "1000", loader=inside[1]))
+        with Tracer("--comm", "churn", "-i", "1", "--json", "-f", "none") as tracer:
+            expect_equal(target.go(), OWN, "calls while others are traced")
+            profile = by_pid(tracer.stop().out)[other.pid]
+        expect_words(profile["refused"], f"pid {target.pid}")
+        expect_equal(target.go(), OWN, "calls after")
 
 
 def check_patches_later(*options):

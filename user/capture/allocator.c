@@ -227,7 +227,8 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		return error__set(err, -ENOMEM, "out of memory");
 	a->family = part->family;
 	a->path = strdup(entry->path);
-	a->file = entry->file;
+	a->file = *map_entry__real(entry);
+	a->through = entry->file;
 	a->object = part->object;
 	memcpy(a->takers, part->takers, sizeof(a->takers));
 	a->n_takers = part->n_takers;
@@ -304,7 +305,7 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 	    (alloc_family__is_request(file->copied) && !uses_request_pool(s)))
 		return;
 	unseen->family = file->copied;
-	unseen->file = entry->file;
+	unseen->file = *map_entry__real(entry);
 	snprintf(unseen->text, sizeof(unseen->text),
 		 "%s of %.160s cannot be seen: the compiler has copied its functions into their "
 		 "callers (-flto)%s%s. %s",
@@ -331,7 +332,7 @@ static void leave_pool_out(const struct search *s, const struct map_entry *entry
 	    !(alloc_family__is_language(part->family) || alloc_family__is_request(part->family)))
 		return;
 	unseen->family = part->family;
-	unseen->file = entry->file;
+	unseen->file = *map_entry__real(entry);
 	snprintf(unseen->text, sizeof(unseen->text),
 		 "%s of %.200s is called too often to be probed in all processes at once. To count "
 		 "its blocks, name the process with -p",
@@ -411,7 +412,7 @@ static void leave_requests_out(const struct search *s, const struct map_entry *e
 	if (unseen->family)
 		return;
 	unseen->family = part->family;
-	unseen->file = entry->file;
+	unseen->file = *map_entry__real(entry);
 	snprintf(unseen->text, sizeof(unseen->text),
 		 "%s of %.200s is not probed in a run with a limit of overhead%s. To count its "
 		 "blocks, use --max-overhead off",

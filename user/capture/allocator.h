@@ -35,9 +35,10 @@ struct allocator {
 	/* The process reports samples of its blocks by markers. So the allocator's functions get no
 	 * probes; otherwise the blocks would count twice. */
 	bool reported;
-	char *path; /* the file's path, as the process has it */
-	int fd;	    /* the open file */
-	struct file_id file;
+	char *path;		/* the file's path, as the process has it */
+	int fd;			/* the open file */
+	struct file_id file;	/* map_entry__real() */
+	struct file_id through; /* the file of `fd` as the process sees it: map_entry.file */
 	struct alloc_point *points;
 	size_t n_points;
 	uint64_t exits[ALLOC_MAX_EXITS];     /* file offsets of the ret instructions of functions

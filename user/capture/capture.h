@@ -202,6 +202,11 @@ int capture__refuse(struct capture *capture, const struct allocator *allocator, 
  * of this family in the file. Afterwards the caller calls capture__attach() for the file. */
 void capture__allow(struct capture *capture, const struct file_id *file, const char *family);
 
+/* Finds the file into which the kernel puts the probes of the file behind fd. On overlayfs, this is
+ * a file of a layer below. Since Linux 6.7, /proc/PID/maps does not show it. `file` is what maps
+ * shows, and is the result on other file systems, and if the answer is unknown. */
+struct file_id capture__real_file(struct capture *capture, int fd, const struct file_id *file);
+
 /* Does the file have probes for all processes? True also while a pause has taken them out.
  * *ret_since_ns (may be NULL): when the file got its first probes, CLOCK_MONOTONIC. */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file,

@@ -12,7 +12,7 @@
 
 static bool is_code_of(const struct map_entry *entry, const struct file_id *file)
 {
-	return entry->executable && file_id__equal(&entry->file, file);
+	return entry->executable && file_id__equal(map_entry__real(entry), file);
 }
 
 struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t off)

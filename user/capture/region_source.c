@@ -175,7 +175,7 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	s->path = strdup(entry->path);
 	if (!s->path)
 		return -ENOMEM;
-	s->file = entry->file;
+	s->file = *map_entry__real(entry);
 	if (notes_patch(s, pid, maps))
 		return 1;
 	s->fd = maps__to_probe(take_fd(&fd), pid, entry);

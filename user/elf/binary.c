@@ -27,7 +27,7 @@
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
  * the file's inode to another file. */
 struct known {
-	struct file_id id;
+	struct file_id id, real;
 	int fd;
 	off_t size;
 	struct timespec written, changed;
@@ -105,6 +105,16 @@ static size_t position(const struct binaries *binaries, const struct file_id *id
 			    file_id__compare(&binaries->known[i].id, id) >= 0);
 }
 
+/* Returns the file known as id, even if it was written to since it became known; NULL: none. */
+static struct known *find_former(const struct binaries *binaries, const struct file_id *id)
+{
+	size_t at = position(binaries, id);
+
+	return at < binaries->n_known && file_id__equal(&binaries->known[at].id, id)
+		       ? &binaries->known[at]
+		       : NULL;
+}
+
 static bool unchanged(const struct known *known)
 {
 	struct stat st;
@@ -116,12 +126,9 @@ static bool unchanged(const struct known *known)
 
 static struct known *find_known(const struct binaries *binaries, const struct file_id *id)
 {
-	size_t at = position(binaries, id);
+	struct known *known = find_former(binaries, id);
 
-	if (at < binaries->n_known && file_id__equal(&binaries->known[at].id, id) &&
-	    unchanged(&binaries->known[at]))
-		return &binaries->known[at];
-	return NULL;
+	return known && unchanged(known) ? known : NULL;
 }
 
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id)
@@ -148,14 +155,37 @@ unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *i
 	return known ? &known->mark : NULL;
 }
 
+void binaries__mark_all(struct binaries *binaries, const struct file_id *real, unsigned char mark)
+{
+	for (size_t i = 0; i < binaries->n_known; i++)
+		if (file_id__equal(&binaries->known[i].real, real))
+			binaries->known[i].mark = mark;
+}
+
+void binaries__set_real(struct binaries *binaries, const struct file_id *id,
+			const struct file_id *real)
+{
+	struct known *known = find_former(binaries, id);
+
+	if (known)
+		known->real = *real;
+}
+
+const struct file_id *binaries__real(const struct binaries *binaries, const struct file_id *id)
+{
+	const struct known *known = find_former(binaries, id);
+
+	return known ? &known->real : NULL;
+}
+
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 		     struct file_state *ret)
 {
-	size_t at = position(binaries, id);
+	const struct known *known = find_former(binaries, id);
 
-	if (at == binaries->n_known || !file_id__equal(&binaries->known[at].id, id))
+	if (!known)
 		return false;
-	*ret = (struct file_state){(uint64_t)binaries->known[at].size, binaries->known[at].changed};
+	*ret = (struct file_state){(uint64_t)known->size, known->changed};
 	return true;
 }
 
@@ -330,6 +360,7 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 		binaries->n_known++;
 	}
 	*known = (struct known){.id = *id,
+				.real = *id,
 				.fd = take_fd(&own_fd),
 				.size = st.st_size,
 				.written = st.st_mtim,
@@ -346,10 +377,10 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 
 void binaries__use(struct binaries *binaries, const struct file_id *id)
 {
-	size_t at = position(binaries, id);
+	struct known *known = find_former(binaries, id);
 
-	if (at < binaries->n_known && file_id__equal(&binaries->known[at].id, id))
-		binaries->known[at].used = true;
+	if (known)
+		known->used = true;
 }
 
 /* Is it time to close this unused file? */
@@ -362,8 +393,19 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
+/* Does one of n known files have the pages of the file `real`? */
+static bool any_of_real(const struct known *known, size_t n, const struct file_id *real)
+{
+	for (size_t i = 0; i < n; i++)
+		if (file_id__equal(&known[i].real, real))
+			return true;
+	return false;
+}
+
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
-		       void (*fn)(void *ctx, const struct file_id *id), void *ctx)
+		       void (*fn)(void *ctx, const struct file_id *id, const struct file_id *real,
+				  bool last),
+		       void *ctx)
 {
 	size_t n = 0, idle = 0, before = binaries->n_known;
 
@@ -374,7 +416,9 @@ size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle
 		if (known->used) {
 			known->idle_ns = 0;
 		} else if (is_over(known, now_ns, idle_ns)) {
-			fn(ctx, &known->id);
+			fn(ctx, &known->id, &known->real,
+			   !any_of_real(binaries->known, n, &known->real) &&
+				   !any_of_real(known + 1, before - i - 1, &known->real));
 			close(known->fd);
 			if (!change_descriptor(known->binary, binaries->known, n))
 				change_descriptor(known->binary, known + 1, before - i - 1);

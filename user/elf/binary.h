@@ -64,6 +64,14 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
+/* Records that the pages of the file known as id are those of the file `real`, which is a file of a
+ * layer below on overlayfs. binaries__add() records id itself. */
+void binaries__set_real(struct binaries *binaries, const struct file_id *id,
+			const struct file_id *real);
+/* Returns the file whose pages the file known as id had when it became known; NULL: id is not
+ * known. Valid until the next binaries__add() or binaries__evict(). */
+const struct file_id *binaries__real(const struct binaries *binaries, const struct file_id *id);
+
 /* Returns a new descriptor of the very file known as id, not merely of a file with the same
  * content. The caller owns the descriptor. -ENOENT: id is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
@@ -72,6 +80,8 @@ int binaries__open(const struct binaries *binaries, const struct file_id *id);
  * file becomes known, and disappears when the file is forgotten. NULL: id is not known. The pointer
  * is valid until the next binaries__add() or binaries__evict(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
+/* Sets the marks of all known files whose pages are those of the file `real`. */
+void binaries__mark_all(struct binaries *binaries, const struct file_id *real, unsigned char mark);
 
 /* Records that the file known as id is in use: the next binaries__evict() keeps it. */
 void binaries__use(struct binaries *binaries, const struct file_id *id);
@@ -80,10 +90,14 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
  * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it has been
  * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. After
  * that time the file is closed, because an open file keeps its file system from being unmounted. fn
- * is called for each file before it is closed. A binary without files is freed. If a file with the
- * same content comes later, a new binary is made. Returns how many unused files are still kept. */
+ * is called for each file before it is closed, and must not use the binaries. `real`: as of
+ * binaries__real(). `last`: no other known file has the pages of the file `real`. A binary without
+ * files is freed. If a file with the same content comes later, a new binary is made. Returns how
+ * many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
-		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
+		       void (*fn)(void *ctx, const struct file_id *id, const struct file_id *real,
+				  bool last),
+		       void *ctx);
 
 /* From now on a new binary may get the index of a binary that was freed, if forget() returns true.
  * Before forget() returns true, it sets the elements with this index in all arrays to zero. Without

@@ -15,6 +15,7 @@ struct map_entry {
 	uint64_t start, end; /* run-time addresses, end exclusive */
 	uint64_t off;	     /* offset of start in the file, bytes */
 	struct file_id file; /* inode 0: no file behind it; FILE_ID_VDSO: the vdso */
+	struct file_id real; /* inode 0: see map_entry__real() */
 	char perms[5];	     /* "r-xp" */
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
@@ -28,6 +29,14 @@ struct maps {
 	struct map_entry *entries; /* ascending by start, not overlapping */
 	size_t n;
 };
+
+/* Returns the file whose pages are mapped, and into which the kernel puts probes. On overlayfs this
+ * may be a file of a layer below, which containers share. It is known only if a caller has set
+ * entry->real: no function of this header does. */
+static inline const struct file_id *map_entry__real(const struct map_entry *entry)
+{
+	return entry->real.inode ? &entry->real : &entry->file;
+}
 
 /* Reads /proc/PID/maps. 0; -ESRCH when there is no such process (any more); other negative errno.
  * For a kernel thread, or a process that has just exited, ret_maps->n is 0. */

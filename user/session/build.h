@@ -100,6 +100,7 @@ struct target {
 	bool victim_told; /* session__victims() has reported its profile */
 	int pidfd;
 	bool maps_changed; /* the kernel side does not know the new mappings yet */
+	bool maps_stale;   /* news of a mapping did not fit /proc/PID/maps: read it again */
 	/* a file's code was made executable again, and has not been checked yet */
 	bool code_changed;
 	/* its own probes were taken out, and are still to be put back: guard__restore_late() */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/vector.h"
 #include "proc/maps.h"
 #include "session/internal.h"
 
@@ -31,10 +32,10 @@ const char *files__not_traced(struct session *s, const struct target *t)
 		mark = binaries__mark(s->binaries, &e->file);
 		/* a file with an unknown malloc may have probes by --alloc */
 		unknown = unknown || (mark && *mark == FILE_UNKNOWN &&
-				      !capture__probes_file(s->capture, &e->file, NULL));
+				      !capture__probes_file(s->capture, map_entry__real(e), NULL));
 		new = new || !mark || *mark == FILE_NEW;
 		refused = refused || (mark && *mark == FILE_REFUSED);
-		probed = probed || capture__probes_file(s->capture, &e->file, NULL);
+		probed = probed || capture__probes_file(s->capture, map_entry__real(e), NULL);
 	}
 	if (unknown)
 		return "its malloc is of no known allocator";
@@ -70,16 +71,47 @@ void files__release(struct session *s, const struct file_id *file)
 
 void files__refuse(struct session *s, const struct file_id *file)
 {
-	unsigned char *mark = binaries__mark(s->binaries, file);
-
 	files__release(s, file);
-	if (mark)
-		*mark = FILE_REFUSED;
+	binaries__mark_all(s->binaries, file, FILE_REFUSED);
 }
 
-static void release(void *ctx, const struct file_id *file)
+/* Returns an allocator whose probes were placed through a descriptor of this file, or NULL. */
+static const struct allocator *placed_through(const struct session *s, const struct file_id *file)
 {
-	files__release(ctx, file);
+	for (size_t i = 0; i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++)
+			if (file_id__equal(&s->attached[i]->list[j]->through, file))
+				return s->attached[i]->list[j];
+	return NULL;
+}
+
+/* Several files of overlayfs may have the pages of one file below them, which has one set of
+ * probes. The probes hold the file through which they were placed. If only this file goes, they are
+ * placed again through another (reopen()). */
+static void release(void *ctx, const struct file_id *file, const struct file_id *real, bool last)
+{
+	const struct allocator *a;
+	struct session *s = ctx;
+
+	while ((a = placed_through(s, file))) {
+		struct file_id below = a->file;
+
+		if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
+			s->reopened[s->n_reopened++] = below;
+		files__release(s, &below); /* frees a */
+	}
+	if (last)
+		files__release(s, real);
+}
+
+/* Lets the targets get probes again in the files that release() took them out of. */
+static void reopen(struct session *s)
+{
+	for (size_t i = 0; i < s->n_reopened; i++)
+		binaries__mark_all(s->binaries, &s->reopened[i], FILE_NEW);
+	for (size_t i = 0; i < s->n_targets && s->n_reopened; i++)
+		s->targets[i]->probes_due = true;
+	s->n_reopened = 0;
 }
 
 static bool forget_binary(void *ctx, size_t index)
@@ -116,6 +148,7 @@ void files__let_go(struct session *s)
 	maps__free(&own);
 	s->files_released = false;
 	s->files_idle = binaries__evict(s->binaries, now, s->files_short ? 0 : IDLE_NS, release, s);
+	reopen(s);
 	/* Targets that came when there was no room for probes are tried again now. */
 	for (size_t i = 0; i < s->n_targets && s->files_short && s->files_released; i++)
 		s->targets[i]->probes_due = true;

@@ -58,7 +58,9 @@ struct session {
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	      /* the last files__let_go() released a file */
+	bool files_released;	  /* the last files__let_go() released a file */
+	struct file_id *reopened; /* owned; files whose probes are to be placed again (files.c) */
+	size_t n_reopened;
 	uint64_t files_next_ns;	      /* when files__let_go() checks again */
 	int writes_fd;		      /* inotify; -1: none (rewritten.c) */
 	struct watched_file *watched; /* owned */

@@ -73,6 +73,33 @@ static void look_at(const struct look *look, pid_t pid, const struct maps *maps)
 			refuse(look->s, look->allocators->list[i], pid, text);
 }
 
+/* Is the entry perhaps of a file that has the pages of the allocator's file? If all layers lie in
+ * one file system, a file of overlayfs has the inode number of the file below it. */
+static bool is_perhaps_of(const struct map_entry *entry, const struct allocator *a)
+{
+	const char *of_entry = strrchr(entry->path, '/'), *of_a = strrchr(a->path, '/');
+
+	return !entry->file.dev_major && entry->file.inode == a->file.inode && of_entry && of_a &&
+	       !strcmp(of_entry, of_a);
+}
+
+/* Sets `real` of the entries, as far as it is known, in maps of a process that is no target. */
+static void name_real(const struct look *look, struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		struct map_entry *e = &maps->entries[i];
+		const struct file_id *real = e->executable && e->file.inode
+						     ? binaries__real(look->s->binaries, &e->file)
+						     : NULL;
+
+		if (real)
+			e->real = *real;
+		for (size_t j = look->allocators->n_attached; !real && j < look->allocators->n; j++)
+			if (e->executable && is_perhaps_of(e, look->allocators->list[j]))
+				e->real = look->allocators->list[j]->file;
+	}
+}
+
 static int look_at_other(pid_t pid, void *ctx)
 {
 	const struct look *look = ctx;
@@ -80,6 +107,7 @@ static int look_at_other(pid_t pid, void *ctx)
 
 	if (targets__find(look->s, pid) || maps__read(pid, &maps))
 		return 0;
+	name_real(look, &maps);
 	look_at(look, pid, &maps);
 	maps__free(&maps);
 	guard__wait(look->s);
@@ -153,11 +181,8 @@ static bool any_of(const struct patcher *patchers, size_t n, const struct patche
  * processes, and then places the probes. */
 static void lift(struct session *s, const struct patcher *p)
 {
-	unsigned char *mark = binaries__mark(s->binaries, &p->file);
-
 	capture__allow(s->capture, &p->file, p->family);
-	if (mark && *mark == FILE_REFUSED)
-		*mark = FILE_NEW;
+	binaries__mark_all(s->binaries, &p->file, FILE_NEW);
 	for (size_t i = 0; i < s->n_targets; i++)
 		s->targets[i]->probes_due = true;
 }

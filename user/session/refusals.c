@@ -12,7 +12,8 @@
 static bool maps_code_of(const struct target *t, const struct file_id *file)
 {
 	for (size_t i = 0; i < t->maps.n; i++)
-		if (t->maps.entries[i].executable && file_id__equal(&t->maps.entries[i].file, file))
+		if (t->maps.entries[i].executable &&
+		    file_id__equal(map_entry__real(&t->maps.entries[i]), file))
 			return true;
 	return false;
 }

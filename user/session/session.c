@@ -60,6 +60,7 @@ void session__free(struct session *s)
 	if (s->writes_fd >= 0)
 		close(s->writes_fd);
 	free(s->watched);
+	free(s->reopened);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
 	free(s);

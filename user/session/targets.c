@@ -100,34 +100,43 @@ static bool is_newer(const struct session *s, const struct target *t, const stru
 
 /* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
  * unwound and named even when the process is gone. A failure is not remembered, because it may
- * still be possible to open the file by another mapping. */
-static void hold_file(struct session *s, struct target *t, const struct map_entry *entry)
+ * still be possible to open the file by another mapping. Sets entry->real. 0 or negative errno. */
+static int hold_file(struct session *s, struct target *t, struct map_entry *entry)
 {
+	const struct file_id *known = binaries__real(s->binaries, &entry->file);
 	pid_t pid = t->info.pid;
 	_cleanup_close_ int root = -1;
-	struct file_state state;
+	struct file_id real;
 	struct binary *binary;
 	int fd, rc;
 
+	if (known)
+		entry->real = *known;
 	if (!entry->file.inode)
-		return;
+		return 0;
 	if (binaries__find(s->binaries, &entry->file)) {
 		t->missed_file = t->missed_file || is_newer(s, t, &entry->file);
-		return;
+		return 0;
 	}
-	/* it was written to, and this process may run the new contents with the old probes */
-	if (s->everywhere && binaries__state(s->binaries, &entry->file, &state) &&
-	    capture__probes_file(s->capture, &entry->file, NULL))
-		rewritten__note(s, &entry->file);
 	fd = maps__open_file(pid, entry);
+	real = fd < 0 || !s->everywhere ? *map_entry__real(entry)
+					: capture__real_file(s->capture, fd, &entry->file);
+	/* The file was written to, and this process may run the new contents with the old probes.
+	 * (The first write to a file of overlayfs makes another file below it.) */
+	if (s->everywhere && known && file_id__equal(&real, &entry->real) &&
+	    capture__probes_file(s->capture, &real, NULL))
+		rewritten__note(s, &real);
+	entry->real = real;
 	if (fd < 0) {
-		t->missed_file = true;
 		note_short(s, fd == -EMFILE || fd == -ENFILE);
-		return;
+		return fd;
 	}
 	root = process__open(pid, "root", O_PATH | O_DIRECTORY);
 	rc = binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 	note_short(s, rc == -EMFILE);
+	if (!rc)
+		binaries__set_real(s->binaries, &entry->file, &real);
+	return 0;
 }
 
 /* Is this code without a file the kernel's own? Every process has [vsyscall]. A process that meets
@@ -162,11 +171,11 @@ int targets__refresh_maps(struct session *s, struct target *t)
 	for (size_t i = 0; i < now.n; i++) {
 		t->code_replaced +=
 			now.entries[i].executable && maps__replaces_code(&t->maps, &now.entries[i]);
-		maps__insert(&t->maps, &now.entries[i]);
 		if (now.entries[i].executable && now.entries[i].file.inode)
-			hold_file(s, t, &now.entries[i]);
+			t->missed_file = hold_file(s, t, &now.entries[i]) < 0 || t->missed_file;
 		else if (now.entries[i].executable)
 			note_jit(t, &now.entries[i]);
+		maps__insert(&t->maps, &now.entries[i]);
 	}
 	t->n_mapped = now.n;
 	if (t->maps.n > now.n + MAX_GONE) {
@@ -322,6 +331,9 @@ void targets__probe_own_libc(struct session *s)
 
 	if (maps__read(getpid(), &self.maps))
 		return;
+	for (size_t i = 0; i < self.maps.n; i++)
+		if (self.maps.entries[i].executable)
+			hold_file(s, &self, &self.maps.entries[i]);
 	if (!allocators__find(s->alloc_files, getpid(), &self.maps, ALLOC_ALL, NULL, 0,
 			      &self.allocators, &none))
 		targets__attach_everywhere(s, &self, &none);
@@ -428,11 +440,21 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
+	struct map_entry held = *entry;
 	const struct map_entry *old;
 	bool replaces;
+	int rc;
 
 	if (!t || is_anothers(t))
 		return;
+	rc = hold_file(s, t, &held);
+	/* Another file is mapped there by now. Or the file is on overlayfs: on some kernels (6.12
+	 * is one) the news names the file below it, but /proc/PID/maps does not. */
+	if (rc == -ESTALE) {
+		t->maps_stale = true;
+		return;
+	}
+	t->missed_file = t->missed_file || rc < 0;
 	old = maps__find(&t->maps, entry->start);
 	t->code_changed = t->code_changed || (old && old->executable && entry->file.inode &&
 					      file_id__equal(&old->file, &entry->file));
@@ -444,9 +466,8 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		if (!replaces)
 			return;
 	}
-	maps__insert(&t->maps, entry);
+	maps__insert(&t->maps, &held);
 	t->maps_changed = true;
-	hold_file(s, t, entry);
 	if (t->maps.n > t->n_mapped + MAX_GONE)
 		targets__refresh_maps(s, t);
 }
@@ -700,7 +721,7 @@ static bool was_late(struct session *s, const struct target *t)
 		if (!e->executable || !e->file.inode)
 			continue;
 		if (!mark || *mark == FILE_NEW || *mark == FILE_REFUSED ||
-		    (capture__probes_file(s->capture, &e->file, &since_ns) &&
+		    (capture__probes_file(s->capture, map_entry__real(e), &since_ns) &&
 		     since_ns > began_ns(t)))
 			return true;
 	}
@@ -740,6 +761,11 @@ void targets__take_news(struct session *s)
 	}
 	if (s->watch)
 		watch__deliver(s->watch);
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i]->maps_stale) {
+			s->targets[i]->maps_stale = false;
+			targets__refresh_maps(s, s->targets[i]);
+		}
 	sweep__lost_news(s);
 	sweep__lost_mappings(s);
 	for (size_t i = 0; i < s->n_targets; i++) {

@@ -199,10 +199,9 @@ static void add_liar(struct binaries *binaries, int i)
 	assert_int_equal(binaries__add(binaries, &id, fd, -1, "/liar", &binary), 0);
 }
 
-static void ignore(void *ctx, const struct file_id *id)
+static void ignore(void *ctx, const struct file_id *id, const struct file_id *real, bool last)
 {
-	(void)ctx;
-	(void)id;
+	(void)ctx, (void)id, (void)real, (void)last;
 }
 
 /* Each file is compared with all earlier ones, and this work must have a limit. The limit grows
@@ -297,20 +296,23 @@ static void test_copy_written_to(void **state)
 	binaries__free(binaries);
 }
 
-static struct file_id gone[4];
+static struct file_id gone[4], gone_real[4];
+static bool gone_last[4];
 static size_t n_gone;
 
-static void note_gone(void *ctx, const struct file_id *id)
+static void note_gone(void *ctx, const struct file_id *id, const struct file_id *real, bool last)
 {
-	assert_non_null(binaries__find(ctx, id));
+	(void)ctx;
 	assert_true(n_gone < 4);
-	gone[n_gone++] = *id;
+	gone[n_gone] = *id;
+	gone_real[n_gone] = *real;
+	gone_last[n_gone++] = last;
 }
 
 static size_t evict(struct binaries *binaries, uint64_t now_ns)
 {
 	n_gone = 0;
-	return binaries__evict(binaries, now_ns, 10, note_gone, binaries);
+	return binaries__evict(binaries, now_ns, 10, note_gone, NULL);
 }
 
 /* Has this process a descriptor of the file? */
@@ -366,6 +368,59 @@ static void test_unused_are_let_go(void **state)
 	assert_int_equal(again->index, 2);
 	assert_int_equal(n_binaries(binaries), 3);
 	(void)b;
+	binaries__free(binaries);
+}
+
+/* Three files of overlayfs, of which two have the pages of one file below them. */
+static void test_files_of_one_layer(void **state)
+{
+	const struct file_id below = {8, 1, 77}, other = {8, 1, 78};
+	struct file_id a, b, c, changed;
+	struct binaries *binaries;
+
+	(void)state;
+	assert_int_equal(binaries__new(&binaries), 0);
+	make_library("a.so", "-Wl,--build-id=0xaaaaaaaa");
+	make_library("b.so", "-Wl,--build-id=0xbbbbbbbb");
+	make_library("c.so", "-Wl,--build-id=0xcccccccc");
+	add(binaries, "a.so", &a);
+	add(binaries, "b.so", &b);
+	add(binaries, "c.so", &c);
+	assert_null(binaries__real(binaries, &below));
+	assert_memory_equal(binaries__real(binaries, &a), &a, sizeof(a));
+	binaries__set_real(binaries, &a, &below);
+	binaries__set_real(binaries, &b, &below);
+	binaries__set_real(binaries, &c, &other);
+	assert_memory_equal(binaries__real(binaries, &a), &below, sizeof(below));
+
+	*binaries__mark(binaries, &c) = 5;
+	binaries__mark_all(binaries, &below, 7);
+	assert_int_equal(*binaries__mark(binaries, &a), 7);
+	assert_int_equal(*binaries__mark(binaries, &b), 7);
+	assert_int_equal(*binaries__mark(binaries, &c), 5);
+
+	binaries__use(binaries, &a);
+	binaries__use(binaries, &c);
+	evict(binaries, 100);
+	binaries__use(binaries, &a);
+	binaries__use(binaries, &c);
+	evict(binaries, 110);
+	assert_int_equal(n_gone, 1);
+	assert_memory_equal(&gone[0], &b, sizeof(b));
+	assert_memory_equal(&gone_real[0], &below, sizeof(below));
+	assert_false(gone_last[0]);
+	evict(binaries, 120);
+	evict(binaries, 130);
+	assert_int_equal(n_gone, 2);
+	assert_true(gone_last[0] && gone_last[1]);
+
+	/* new contents in place: the file that was below may be another by now */
+	add(binaries, "a.so", &a);
+	binaries__set_real(binaries, &a, &below);
+	run("sleep 0.02; cat c.so >a.so");
+	assert_memory_equal(binaries__real(binaries, &a), &below, sizeof(below));
+	add(binaries, "a.so", &changed);
+	assert_memory_equal(binaries__real(binaries, &a), &a, sizeof(a));
 	binaries__free(binaries);
 }
 
@@ -521,6 +576,7 @@ int main(void)
 		cmocka_unit_test(test_copy_written_to),
 		cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_unused_are_let_go),
+		cmocka_unit_test(test_files_of_one_layer),
 		cmocka_unit_test(test_indexes_are_reused),
 		cmocka_unit_test(test_copies_are_let_go),
 		cmocka_unit_test(test_debug_file),

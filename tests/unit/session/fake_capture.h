@@ -13,6 +13,7 @@ static struct {
 	const char *unknown; /* the file whose malloc belongs to no known family */
 	bool brings_probes;  /* attaching adds probes */
 	bool misses_probes;
+	uint64_t below; /* not 0: files are on overlayfs, and this inode is below them */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
 	uint64_t samples, dropped, events_lost, held_bytes;
@@ -77,6 +78,15 @@ bool __wrap_capture__misses_probes(const struct capture *capture, pid_t pid,
 {
 	(void)capture, (void)pid, (void)maps;
 	return fake.misses_probes;
+}
+
+struct file_id __wrap_capture__real_file(struct capture *capture, int fd,
+					 const struct file_id *file);
+struct file_id __wrap_capture__real_file(struct capture *capture, int fd,
+					 const struct file_id *file)
+{
+	(void)capture, (void)fd;
+	return fake.below ? (struct file_id){8, 1, fake.below} : *file;
 }
 
 bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,

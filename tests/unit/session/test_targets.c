@@ -48,6 +48,20 @@ static void files_are_looked_through_once(void **state)
 	end(s);
 }
 
+/* The file below is asked for once, and is known for later processes, too. */
+static void files_of_overlayfs_have_files_below(void **state)
+{
+	const struct file_id below = {8, 1, 77};
+	struct session *s = begin();
+
+	(void)state;
+	fake.below = below.inode;
+	assert_true(file_id__equal(map_entry__real(first_file(meet(s, 1))), &below));
+	fake.below = 78;
+	assert_true(file_id__equal(map_entry__real(first_file(meet(s, 2))), &below));
+	end(s);
+}
+
 /* The process ended during the search. The files are searched again for the next process that maps
  * them. */
 static void what_fails_for_the_moment_is_tried_again(void **state)
@@ -547,10 +561,33 @@ static void code_that_takes_others_place_is_counted(void **state)
 	other.path = path;
 	handlers.mapped(handlers.ctx, getpid(), &other);
 	assert_int_equal(t->code_replaced, 0); /* the same file was mapped again */
-	other.file.inode += 1000000;
+	other.off += 4096;
 	handlers.mapped(handlers.ctx, getpid(), &other);
 	assert_int_equal(t->code_replaced, 1);
 	assert_true(t->maps_changed);
+	end(s);
+}
+
+/* Some kernels report the file below that of overlayfs. Then the maps are read, which show the
+ * other file. */
+static void news_of_another_file_lets_maps_be_read(void **state)
+{
+	struct session *s = begin();
+	struct target *t = meet(s, 1);
+	struct watch_handlers handlers = targets__handlers(s);
+	struct map_entry other = *first_file(t);
+	bool missed = t->missed_file;
+
+	(void)state;
+	other.file.inode += 1000000;
+	handlers.mapped(handlers.ctx, getpid(), &other);
+	assert_true(t->maps_stale);
+	assert_int_equal(t->missed_file, missed);
+	assert_true(first_file(t)->file.inode != other.file.inode);
+	targets__take_news(s);
+	assert_false(t->maps_stale);
+	assert_int_equal(t->code_replaced, 0);
+	assert_true(first_file(t)->file.inode != other.file.inode);
 	end(s);
 }
 
@@ -696,6 +733,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_looked_through_once),
+		cmocka_unit_test(files_of_overlayfs_have_files_below),
 		cmocka_unit_test(what_fails_for_the_moment_is_tried_again),
 		cmocka_unit_test(no_room_for_probes_is_told_and_tried_again),
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
@@ -718,6 +756,7 @@ int main(void)
 		cmocka_unit_test(each_program_has_its_own_looks_for_python),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
+		cmocka_unit_test(news_of_another_file_lets_maps_be_read),
 		cmocka_unit_test(only_generated_code_has_a_perf_map),
 		cmocka_unit_test(an_index_finds_what_is_there),
 	};

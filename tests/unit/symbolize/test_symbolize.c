@@ -377,9 +377,9 @@ static void hold_one(struct namer *namer, const struct maps *maps, uint64_t addr
 	assert_int_equal(binary->index, 0);
 }
 
-static void ignore(void *ctx, const struct file_id *id)
+static void ignore(void *ctx, const struct file_id *id, const struct file_id *real, bool last)
 {
-	(void)ctx, (void)id;
+	(void)ctx, (void)id, (void)real, (void)last;
 }
 
 /* A binary that gets the index of another one does not get the other one's names. */

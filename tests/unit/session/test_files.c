@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The files whose probes are taken out when no process needs them any more. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/vector.h"
+#include "session/internal.h"
+
+static const struct file_id below = {8, 1, 77};
+
+/* Has the room capture been told to take the probes out of the file `below`? */
+static bool released;
+
+void __wrap_capture__release(struct capture *capture, const struct file_id *file);
+void __wrap_capture__release(struct capture *capture, const struct file_id *file)
+{
+	(void)capture;
+	released = released || file_id__equal(file, &below);
+}
+
+/* Makes a program's file known, as the file number `inode` of an overlay over `below`. */
+static struct file_id add_overlay(struct session *s, uint64_t inode)
+{
+	const struct file_id id = {0, 40, inode};
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct binary *binary;
+
+	assert_int_equal(binaries__add(s->binaries, &id, fd, -1, "/program", &binary), 0);
+	binaries__set_real(s->binaries, &id, &below);
+	*binaries__mark(s->binaries, &id) = FILE_SEEN;
+	return id;
+}
+
+static struct target *add_target(struct session *s, const struct file_id *file)
+{
+	char path[] = "/program";
+	const struct map_entry entry = {.start = 4096,
+					.end = 8192,
+					.file = *file,
+					.real = below,
+					.executable = true,
+					.path = path};
+	struct target *t = calloc(1, sizeof(*t));
+
+	assert_non_null(t);
+	assert_int_equal(maps__insert(&t->maps, &entry), 0);
+	assert_int_equal(VECTOR_ADD_ROOM(s->targets, s->n_targets), 0);
+	s->targets[s->n_targets++] = t;
+	return t;
+}
+
+/* Two overlays over one file, which has probes through the first one. */
+static void set_up(struct session *s, struct file_id *first, struct file_id *second)
+{
+	static const struct session_selection all;
+	struct allocators *allocators = calloc(1, sizeof(*allocators));
+	struct allocator *a = calloc(1, sizeof(*a));
+
+	released = false;
+	*s = (struct session){.everywhere = true,
+			      .selection = &all,
+			      .files_idle = true,
+			      .files_short = true,
+			      .writes_fd = -1};
+	assert_int_equal(binaries__new(&s->binaries), 0);
+	*first = add_overlay(s, 1);
+	*second = add_overlay(s, 2);
+	assert_true(allocators && a);
+	allocators->list = calloc(1, sizeof(struct allocator *));
+	assert_non_null(allocators->list);
+	allocators->list[0] = a;
+	allocators->n = allocators->n_attached = 1;
+	a->fd = -1;
+	a->family = "glibc";
+	a->file = below;
+	a->through = *first;
+	assert_int_equal(VECTOR_ADD_ROOM(s->attached, s->n_attached), 0);
+	s->attached[s->n_attached++] = allocators;
+}
+
+static void end(struct session *s)
+{
+	for (size_t i = 0; i < s->n_targets; i++) {
+		maps__free(&s->targets[i]->maps);
+		free(s->targets[i]);
+	}
+	for (size_t i = 0; i < s->n_attached; i++)
+		allocators__free(s->attached[i]);
+	free(s->targets);
+	free(s->attached);
+	free(s->reopened);
+	binaries__free(s->binaries);
+}
+
+/* Probes hold the file through which they were placed, and its file system. */
+static void probes_are_placed_again_through_another_file(void **state)
+{
+	struct file_id first, second;
+	struct target *t;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	t = add_target(&s, &second);
+	files__let_go(&s);
+	assert_true(released);
+	assert_int_equal(s.n_attached, 0);
+	assert_null(binaries__mark(s.binaries, &first));
+	assert_int_equal(*binaries__mark(s.binaries, &second), FILE_NEW);
+	assert_true(t->probes_due);
+	end(&s);
+}
+
+static void probes_stay_when_another_file_goes(void **state)
+{
+	struct file_id first, second;
+	struct target *t;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	t = add_target(&s, &first);
+	files__let_go(&s);
+	assert_false(released);
+	assert_int_equal(s.n_attached, 1);
+	assert_null(binaries__mark(s.binaries, &second));
+	assert_int_equal(*binaries__mark(s.binaries, &first), FILE_SEEN);
+	assert_false(t->probes_due);
+	end(&s);
+}
+
+static void a_refusal_holds_for_all_files(void **state)
+{
+	struct file_id first, second;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	files__refuse(&s, &below);
+	assert_true(released);
+	assert_int_equal(*binaries__mark(s.binaries, &first), FILE_REFUSED);
+	assert_int_equal(*binaries__mark(s.binaries, &second), FILE_REFUSED);
+	end(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(probes_are_placed_again_through_another_file),
+		cmocka_unit_test(probes_stay_when_another_file_goes),
+		cmocka_unit_test(a_refusal_holds_for_all_files),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
