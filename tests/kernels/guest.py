@@ -7,9 +7,11 @@ usage: guest.py --files          prints the files that it needs of this machine,
        guest.py --names KIND...  prints the tests that must pass if only these kinds of probe work
        guest.py RESULTS          runs the tests; writes a line of JSON to RESULTS after each
 """
+import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -21,9 +23,11 @@ os.environ["MEMTRACE_NO_SKIP"] = "1"
 import harness  # noqa: E402
 import run  # noqa: E402
 import test_budget  # noqa: E402,F401
+import test_files  # noqa: E402
 import test_harmless  # noqa: E402
 import test_markers  # noqa: E402
 import test_newborn  # noqa: E402
+import test_processes  # noqa: E402
 import test_regions  # noqa: E402,F401
 import test_sampled  # noqa: E402
 import test_stacks  # noqa: E402
@@ -123,6 +127,31 @@ def best_kind_sampled():
             f"{test_stacks.check_complete(profile, 'churn', at_least=90)}")
 
 
+@test
+def containers_in_small():
+    """Containers of one image layer run one file. Each call counts once, also of a process that
+    begins later."""
+    with harness.place() as directory, contextlib.ExitStack() as running:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
+        merged = running.enter_context(test_files.overlays(directory, lower, 3))
+        targets = []
+
+        def begin(i):
+            targets.append(running.enter_context(
+                harness.Target(os.path.join(merged[i], "program"))))
+
+        begin(0)
+        begin(1)
+        with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
+            begin(2)
+            truths = [(target.pid, target.go()) for target in targets]
+            profiles = test_processes.by_pid(tracer.stop().out)
+        for pid, truth in truths:
+            test_files.check_counts(truth, profiles[pid])
+
+
 def refused(kind):
     """A kind that this kernel lacks is refused in one line that names it."""
     result = memtrace("-f", "none", "--probe-kind", kind, "--", os.path.join(PROGS, "churn"),
@@ -138,7 +167,8 @@ for missing in set(KINDS) - set(harness.kinds()):
 
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
-            "budget_beside_other_tracers", "regions_truth_at_syscalls", "page_faults_truth",
+            "containers_in_small", "budget_beside_other_tracers", "regions_truth_at_syscalls",
+            "page_faults_truth",
             *(f"{name}[{kind}]" for kind in kinds
               for name in (ALL if kind == kinds[0] else OTHERS))]
 

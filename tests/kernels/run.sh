@@ -20,7 +20,7 @@ store=$PWD/build/kernels
 progs='truth_basic truth_threads truth_sampled exec_chain fork_child churn busy cxx_throw library.so
 chains chains_static chains_static_pie chains_frames chains_frames_static chains_frames_static_pie
 chains_mixed chains_mixed_static chains_mixed_static_pie chains_step.so chains_cxx
-truth_regions truth_faults newborn reporter churn_static'
+truth_regions truth_faults newborn reporter churn_static truth_basic_static'
 boot_timeout_s=${BOOT_TIMEOUT_S:-560}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
@@ -94,10 +94,10 @@ download_kernel() {
     (cd "$work" && timeout --foreground 180 apt-get download -q "$package" >apt.log 2>&1)
 }
 
-# Puts the series' kernel image into the store, once.
+# Puts the series' kernel image, and the module for overlayfs, into the store, once.
 fetch_kernel() {
-    image=$store/vmlinuz-$1
-    [ ! -s "$image" ] || return 0
+    image=$store/vmlinuz-$1 module=$store/overlay-$1.ko
+    [ ! -s "$image" ] || [ ! -s "$module" ] || return 0
     need apt-get apt
     need dpkg-deb dpkg
     work=$(mktemp -d)
@@ -117,6 +117,12 @@ fetch_kernel() {
     dpkg-deb -x "$work"/*.deb "$work/root"
     mkdir -p "$store"
     find "$work/root" -name 'vmlinuz*' -type f -exec cp {} "$image.$$" \;
+    find "$work/root" -name 'overlay.ko*' -type f |
+        python3 -c 'import lzma, sys
+path = input()
+with (lzma.open if path.endswith(".xz") else open)(path, "rb") as module:
+    sys.stdout.buffer.write(module.read())' >"$module.$$"
+    mv "$module.$$" "$module"
     mv "$image.$$" "$image"
     rm -rf "$work"
     work=
@@ -130,8 +136,7 @@ copy_in() {
     done
 }
 
-# Builds the initramfs, the same for all kernels: a root file system with only the files that are
-# used.
+# Builds the initramfs for all kernels: a root file system with only the files that are used.
 build_initrd() {
     root=$work/root
     mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/memtrace/build"
@@ -155,6 +160,15 @@ build_initrd() {
     (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$work/initrd"
 }
 
+# Appends the series' module to a copy of the initramfs.
+add_module() {
+    mkdir "$work/module-$1"
+    cp "$store/overlay-$1.ko" "$work/module-$1/overlay.ko"
+    cp "$work/initrd" "$work/initrd-$1"
+    (cd "$work/module-$1" && echo overlay.ko | cpio -o -H newc -R 0:0 --quiet) | gzip -1 \
+        >>"$work/initrd-$1"
+}
+
 # Boots the series' kernel, waits until it powers off, and judges its results. Runs in a process of
 # its own.
 run_kernel() {
@@ -164,7 +178,8 @@ run_kernel() {
     status=0
     timeout --foreground -k 5 "$boot_timeout_s" \
         qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 768 \
-        -nodefaults -nographic -no-reboot -kernel "$store/vmlinuz-$series" -initrd "$work/initrd" \
+        -nodefaults -nographic -no-reboot -kernel "$store/vmlinuz-$series" \
+        -initrd "$work/initrd-$series" \
         -append 'console=ttyS0 panic=-1 oops=panic loglevel=4 quiet' \
         -serial "file:$work/console-$series" -serial "file:$results" </dev/null \
         >"$work/qemu-$series" 2>&1 &
@@ -221,6 +236,7 @@ work=$store/work.$$
 build_initrd
 guests=
 for series; do
+    add_module "$series"
     run_kernel "$series" >"$work/said-$series" 2>&1 &
     guests="$guests $series:$!"
 done

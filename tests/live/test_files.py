@@ -110,6 +110,18 @@ def overlays(directory, lower, n):
             subprocess.run(["umount", "-l", path], check=False, stderr=subprocess.DEVNULL)
 
 
+def check_counts(truth, profile):
+    """The memory of each function and the number of calls are exact."""
+    held = by_function(profile, truth["functions"])
+    for name, wanted in truth["functions"].items():
+        expect_equal(tuple(held.get(name, (0, 0))[:2]),
+                     (wanted["live_bytes"], wanted["live_objects"]), f"memory of {name}")
+    more = profile["alloc_calls"] - truth["alloc_calls"]
+    # a program allocates a few blocks before its main function
+    expect(-truth["failed_calls"] <= more <= 20, f"{more} calls too many")
+    expect_equal(losses(profile), {}, "losses")
+
+
 @test(beside="wide")
 def files_of_shared_layer():
     """Containers of one image run the same file, although each sees another one. Each call counts
@@ -135,14 +147,7 @@ def files_of_shared_layer():
             truths.update({target.pid: target.go() for target in (third, late)})
             profiles = by_pid(tracer.stop().out)
     for pid, truth in truths.items():
-        held = by_function(profiles[pid], truth["functions"])
-        for name, wanted in truth["functions"].items():
-            expect_equal(tuple(held.get(name, (0, 0))[:2]),
-                         (wanted["live_bytes"], wanted["live_objects"]), f"memory of {name}")
-        more = profiles[pid]["alloc_calls"] - truth["alloc_calls"]
-        # a program allocates a few blocks before its main function
-        expect(-truth["failed_calls"] <= more <= 20, f"{more} calls too many")
-        expect_equal(losses(profiles[pid]), {}, "losses")
+        check_counts(truth, profiles[pid])
 
 
 @contextlib.contextmanager
