@@ -74,8 +74,9 @@ CHECK_LIBS := -lcmocka $(LIBS)
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
-# registers.bpf.c is a BPF object of its own: it is loaded without the maps of the other programs.
-BPF_SRC  := $(filter-out bpf/registers.bpf.c,$(wildcard bpf/*.bpf.c))
+# These are BPF objects of their own, which are loaded without the maps of the other programs.
+BPF_ALONE := registers files
+BPF_SRC  := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c))
 BPF_OBJ  := $(BPF_SRC:%.c=$(B)/%.o)
 BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
 # Debian and its relatives have asm/types.h here; other distributions have it in /usr/include.
@@ -97,13 +98,13 @@ $(B)/memtrace.skel.h: $(B)/memtrace.bpf.o
 	$(say) SKEL $@
 	$(Q)$(BPFTOOL) gen skeleton $< name memtrace_bpf >$@
 
-$(B)/registers.bpf.o: $(B)/bpf/registers.bpf.o
+$(BPF_ALONE:%=$(B)/%.bpf.o): $(B)/%.bpf.o: $(B)/bpf/%.bpf.o
 	$(say) LINK $@
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(B)/registers.skel.h: $(B)/registers.bpf.o
+$(BPF_ALONE:%=$(B)/%.skel.h): $(B)/%.skel.h: $(B)/%.bpf.o
 	$(say) SKEL $@
-	$(Q)$(BPFTOOL) gen skeleton $< name registers_bpf >$@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
 
 .PHONY: tools
 tools:
@@ -138,7 +139,7 @@ $(B)/user/%.o: user/%.c $(B)/flags | tools
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ANALYZER) $(SANFLAGS) $(COVFLAGS) -MMD -MP -c $< -o $@
 
 # Only capture includes the skeletons.
-$(call room_obj,capture): $(B)/memtrace.skel.h $(B)/registers.skel.h
+$(call room_obj,capture): $(B)/memtrace.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
 
 # Style and script of the flame graph, as strings.
 $(B)/encode/svg_parts.h: user/encode/svg.css user/encode/svg.js
@@ -495,7 +496,8 @@ $(CHECK_B)/user/%.o: user/%.c | tools
 # sandbox gcc's code cannot write, and its error message would be taken for one of curl.
 $(CHECK_B)/user/cli/fetch.o: CHECK_OPT := -O0 $(if $(COVFLAGS),-fno-builtin-execvp)
 
-$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h
+$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h \
+	$(BPF_ALONE:%=$(B)/%.skel.h)
 
 define unit_rules
 $(CHECK_B)/unit/$(1)/%: tests/unit/$(1)/%.c $$(wildcard tests/unit/$(1)/*.h) $$(call check_obj,$(1))
@@ -526,7 +528,7 @@ $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open,--wra
 # The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets $(CHECK_B)/unit/session/test_sweep: UNIT_FLAGS := $(foreach f,\
 	allocators__find capture__attach capture__probes capture__probes_file \
-	capture__real_file capture__misses_probes \
+	capture__real_file capture__misses_probes guard__wait \
 	capture__set_mappings capture__put_tables capture__forget_mappings capture__drop_process \
 	capture__process_of capture__processes capture__counters capture__events,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_region_calls: UNIT_FLAGS := \
@@ -538,7 +540,8 @@ $(CHECK_B)/unit/session/test_profiles: UNIT_FLAGS := $(foreach f,capture__drain 
 $(CHECK_B)/unit/session/test_patched: UNIT_FLAGS := $(foreach f,capture__probes \
 	capture__probes_file capture__refusals capture__allow process__each \
 	region_source__patched_in region_calls__stop,-Wl,--wrap=$(f))
-$(CHECK_B)/unit/session/test_files: UNIT_FLAGS := -Wl,--wrap=capture__release
+$(CHECK_B)/unit/session/test_files: UNIT_FLAGS := \
+	-Wl,--wrap=capture__release,--wrap=capture__is_releasing
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

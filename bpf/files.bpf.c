@@ -2,9 +2,16 @@
 /* Tells which file the pages of a mapping come from. On overlayfs this is a file of a layer below,
  * and the kernel puts uprobes into that file. Containers that are made of the same image layer
  * share it, although each of them sees a file with another device. memtrace maps a file itself and
- * asks about its own mapping. Needs Linux 5.17 (bpf_find_vma()). */
+ * asks about its own mapping. This program has a file of its own, because memtrace can do without
+ * it. Needs Linux 5.17 (bpf_find_vma()). */
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
 #include "abi.h"
-#include "compat.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
 
 static long note_file(struct task_struct *task, struct vm_area_struct *vma, struct abi_file *found)
 {

@@ -69,6 +69,8 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 		return NULL;
 	*fn = &funcs[within(index, ABI_MAX_FUNCS)];
 	cost = (*fn)->cost;
+	if (cost >= ABI_COSTS) /* its file was released, and may have new probes already */
+		return NULL;
 	machine = machine_cpu();
 	if (machine)
 		count(&machine->calls[within(cost, ABI_COSTS)], 1);

@@ -150,6 +150,30 @@ def files_of_shared_layer():
         check_counts(truth, profiles[pid])
 
 
+@test(beside="wide")
+def files_copied_in_a_container():
+    """A container changes the mode of a file that it shares with another one. From then on it has a
+    copy of its own. Processes of both are traced, whether they began earlier or later."""
+    with place() as directory, contextlib.ExitStack() as running:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
+        paths = [os.path.join(merged, "program")
+                 for merged in running.enter_context(overlays(directory, lower, 2))]
+        first = running.enter_context(Target(paths[0]))
+        with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
+            second = running.enter_context(Target(paths[1]))
+            time.sleep(1)
+            os.chmod(paths[0], 0o700)
+            time.sleep(1)
+            targets = [first, second, *(running.enter_context(Target(path)) for path in paths)]
+            time.sleep(1)
+            truths = {target.pid: target.go() for target in targets}
+            profiles = by_pid(tracer.stop().out)
+    for pid, truth in truths.items():
+        check_counts(truth, profiles[pid])
+
+
 @contextlib.contextmanager
 def hidden(n):
     """A shell in a mount namespace of its own, in a directory with n programs that exist in no

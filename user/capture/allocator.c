@@ -675,12 +675,14 @@ int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct
 	return error__set(err, -ENXIO, "no file %s is mapped (yet)", extra->file);
 }
 
-size_t allocators__drop(struct allocators *all, const struct file_id *file)
+size_t allocators__drop(struct allocators *all,
+			bool (*is_to_go)(const void *ctx, const struct allocator *allocator),
+			const void *ctx)
 {
 	size_t n = 0, n_attached = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
-		if (file_id__equal(&all->list[i]->file, file)) {
+		if (is_to_go(ctx, all->list[i])) {
 			allocator__free(all->list[i]);
 			continue;
 		}

@@ -150,8 +150,11 @@ size_t allocators__find_more(struct allocators *allocators, struct alloc_files *
 int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct maps *maps,
 			const struct map_entry **ret, struct error *err);
 
-/* Forgets the allocators in one file. Returns the number of allocators that are left. */
-size_t allocators__drop(struct allocators *allocators, const struct file_id *file);
+/* Forgets the allocators for which is_to_go() returns true. Returns the number of allocators that
+ * are left. */
+size_t allocators__drop(struct allocators *allocators,
+			bool (*is_to_go)(const void *ctx, const struct allocator *allocator),
+			const void *ctx);
 
 void allocators__free(struct allocators *allocators);
 

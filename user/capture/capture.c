@@ -40,23 +40,17 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 	return level == LIBBPF_DEBUG ? 0 : vfprintf(stderr, format, args);
 }
 
-/* Does the kernel have a struct of this name? */
-static bool has_struct(const char *name)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	bool has = btf && btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT) > 0;
-
-	btf__free(btf);
-	return has;
-}
-
 /* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
  * allocator, which is not safe in every place that a probe can hit. The kernel then warns of each
  * program that can use such a map, even if only user space adds entries. With real-time preemption,
  * the kernel refuses the program. Linux 6.1 has an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
-	return has_struct("bpf_mem_alloc");
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool may = btf && btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
+
+	btf__free(btf);
+	return may;
 }
 
 static int on_event(void *ctx, void *data, size_t size)
@@ -172,8 +166,6 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	bpf_program__set_autoload(skel->progs.region_return, o->regions && kind != PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.region_sys_enter, o->regions);
 	bpf_program__set_autoload(skel->progs.region_sys_exit, o->regions);
-	/* before Linux 6.7, /proc/PID/maps shows the files below those of overlayfs */
-	bpf_program__set_autoload(skel->progs.real_file, has_struct("backing_file"));
 	bpf_program__set_autoload(skel->progs.heap_session, kind == PROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.heap_return, kind != PROBE_SESSION);
 	if (kind != PROBE_PERF) {
@@ -576,6 +568,7 @@ void capture__free(struct capture *c)
 	ring_buffer__free(c->ends);
 	ring_buffer__free(c->events);
 	memtrace_bpf__destroy(c->skel);
+	capture__free_files(c);
 	unwind_store__free(&c->unwind);
 	free(c->links);
 	free(c->closing);

@@ -216,6 +216,9 @@ bool capture__probes_file(const struct capture *capture, const struct file_id *f
  * file any more. capture__probes() does not list these probes any more. When they are gone, other
  * allocators can use their room in the kernel's tables. */
 void capture__release(struct capture *capture, const struct file_id *file);
+/* Are probes of released files still in place? Until they are gone, they take room in the kernel's
+ * tables. */
+bool capture__is_releasing(struct capture *capture);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
  * gone some 10 ms later. Their links are closed later still, after the kernel has waited for all

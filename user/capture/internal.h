@@ -99,6 +99,8 @@ void unwind_store__free(struct unwind_store *store);
 
 struct capture {
 	struct memtrace_bpf *skel;
+	struct files_bpf *files; /* NULL: not loaded (yet) */
+	bool files_tried;
 	struct keeper *keeper;
 	unsigned patience_ms; /* the keeper's usual patience */
 	enum probe_kind kind;
@@ -137,6 +139,9 @@ struct capture {
 	int cpus;			  /* possible CPUs: a per-CPU map has a value for each */
 	struct abi_process_cpu *counters; /* buffer for the counters of one process */
 };
+
+/* --- real_file.c --- */
+void capture__free_files(struct capture *capture);
 
 /* --- links.c --- */
 

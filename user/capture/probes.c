@@ -770,6 +770,12 @@ bool capture__probes_file(const struct capture *c, const struct file_id *file,
 	return false;
 }
 
+bool capture__is_releasing(struct capture *c)
+{
+	reclaim_places(c);
+	return c->any_leaving;
+}
+
 void capture__release(struct capture *c, const struct file_id *file)
 {
 	size_t kept = 0;
@@ -782,6 +788,11 @@ void capture__release(struct capture *c, const struct file_id *file)
 
 		if (!o->family || o->leaving || !file_id__equal(&o->file, file))
 			continue;
+		/* its last probes count no calls, because the file may get new probes before these
+		 * are gone */
+		for (uint32_t j = 0; j < c->n_funcs; j++)
+			if (c->skel->bss->funcs[j].role && c->skel->bss->funcs[j].object == i)
+				c->skel->bss->funcs[j].cost = ABI_COSTS;
 		links__pause(c, &(struct link_choice){0, ON_ALLOCATORS, (int)i});
 		o->leaving = c->any_leaving = true;
 	}

@@ -115,13 +115,20 @@ static struct known *find_former(const struct binaries *binaries, const struct f
 		       : NULL;
 }
 
+static bool is_at(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Is the file as it was when it became known? On overlayfs even a change of its owner makes another
+ * file below it. */
 static bool unchanged(const struct known *known)
 {
 	struct stat st;
 
 	return !fstat(known->fd, &st) && st.st_size == known->size &&
-	       st.st_mtim.tv_sec == known->written.tv_sec &&
-	       st.st_mtim.tv_nsec == known->written.tv_nsec;
+	       is_at(&st.st_mtim, &known->written) &&
+	       (file_id__equal(&known->id, &known->real) || is_at(&st.st_ctim, &known->changed));
 }
 
 static struct known *find_known(const struct binaries *binaries, const struct file_id *id)
@@ -176,6 +183,16 @@ const struct file_id *binaries__real(const struct binaries *binaries, const stru
 	const struct known *known = find_former(binaries, id);
 
 	return known ? &known->real : NULL;
+}
+
+bool binaries__have_other(const struct binaries *binaries, const struct file_id *real,
+			  const struct file_id *but)
+{
+	for (size_t i = 0; i < binaries->n_known; i++)
+		if (file_id__equal(&binaries->known[i].real, real) &&
+		    !file_id__equal(&binaries->known[i].id, but))
+			return true;
+	return false;
 }
 
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,

@@ -54,6 +54,11 @@ static void use_all(struct session *s, const struct maps *maps)
 			binaries__use(s->binaries, &maps->entries[i].file);
 }
 
+static bool is_in(const void *file, const struct allocator *a)
+{
+	return file_id__equal(&a->file, file);
+}
+
 void files__release(struct session *s, const struct file_id *file)
 {
 	size_t n = 0;
@@ -62,7 +67,7 @@ void files__release(struct session *s, const struct file_id *file)
 	rewritten__forget(s, file);
 	capture__release(s->capture, file);
 	for (size_t i = 0; i < s->n_attached; i++)
-		if (allocators__drop(s->attached[i], file))
+		if (allocators__drop(s->attached[i], is_in, file))
 			s->attached[n++] = s->attached[i];
 		else
 			allocators__free(s->attached[i]);
@@ -75,6 +80,19 @@ void files__refuse(struct session *s, const struct file_id *file)
 	binaries__mark_all(s->binaries, file, FILE_REFUSED);
 }
 
+void files__name_real(struct session *s, struct maps *maps)
+{
+	for (size_t i = 0; i < maps->n; i++) {
+		struct map_entry *e = &maps->entries[i];
+		const struct file_id *real = e->executable && e->file.inode && !e->real.inode
+						     ? binaries__real(s->binaries, &e->file)
+						     : NULL;
+
+		if (real)
+			e->real = *real;
+	}
+}
+
 /* Returns an allocator whose probes were placed through a descriptor of this file, or NULL. */
 static const struct allocator *placed_through(const struct session *s, const struct file_id *file)
 {
@@ -85,9 +103,16 @@ static const struct allocator *placed_through(const struct session *s, const str
 	return NULL;
 }
 
+void files__reopen(struct session *s, const struct file_id *real)
+{
+	if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
+		s->reopened[s->n_reopened++] = *real;
+	files__release(s, real);
+}
+
 /* Several files of overlayfs may have the pages of one file below them, which has one set of
  * probes. The probes hold the file through which they were placed. If only this file goes, they are
- * placed again through another (reopen()). */
+ * placed again through another. */
 static void release(void *ctx, const struct file_id *file, const struct file_id *real, bool last)
 {
 	const struct allocator *a;
@@ -96,15 +121,13 @@ static void release(void *ctx, const struct file_id *file, const struct file_id 
 	while ((a = placed_through(s, file))) {
 		struct file_id below = a->file;
 
-		if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
-			s->reopened[s->n_reopened++] = below;
-		files__release(s, &below); /* frees a */
+		files__reopen(s, &below); /* frees a */
 	}
 	if (last)
 		files__release(s, real);
 }
 
-/* Lets the targets get probes again in the files that release() took them out of. */
+/* Lets the targets get probes again in the files of files__reopen(). */
 static void reopen(struct session *s)
 {
 	for (size_t i = 0; i < s->n_reopened; i++)
@@ -135,8 +158,12 @@ void files__let_go(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	struct maps own = {};
+	bool retry;
 
-	if (!s->selection || !s->files_idle || now < s->files_next_ns || s->stopped)
+	if (!s->stopped)
+		reopen(s);
+	if (!s->selection || !(s->files_idle || s->files_releasing) || now < s->files_next_ns ||
+	    s->stopped)
 		return;
 	s->files_next_ns = now + LOOK_EVERY_NS;
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -149,8 +176,11 @@ void files__let_go(struct session *s)
 	s->files_released = false;
 	s->files_idle = binaries__evict(s->binaries, now, s->files_short ? 0 : IDLE_NS, release, s);
 	reopen(s);
-	/* Targets that came when there was no room for probes are tried again now. */
-	for (size_t i = 0; i < s->n_targets && s->files_short && s->files_released; i++)
+	/* Targets that came when there was no room for probes are tried again, as long as released
+	 * files may have made room since the last attempt. */
+	retry = s->files_released || s->files_releasing;
+	s->files_releasing = capture__is_releasing(s->capture);
+	for (size_t i = 0; i < s->n_targets && s->files_short && retry; i++)
 		s->targets[i]->probes_due = true;
-	s->files_short = s->files_short && !s->files_released;
+	s->files_short = s->files_short && !retry;
 }

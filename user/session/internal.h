@@ -59,6 +59,7 @@ struct session {
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
 	bool files_released;	  /* the last files__let_go() released a file */
+	bool files_releasing;	  /* and their probes were not gone yet */
 	struct file_id *reopened; /* owned; files whose probes are to be placed again (files.c) */
 	size_t n_reopened;
 	uint64_t files_next_ns;	      /* when files__let_go() checks again */
@@ -356,6 +357,11 @@ const char *files__not_traced(struct session *session, const struct target *targ
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
+/* As files__release(). Then the targets get probes again, through any file of overlayfs that has
+ * the pages of the file `real`. */
+void files__reopen(struct session *session, const struct file_id *real);
+/* Sets map_entry.real in all entries where it was not known, and is known now. */
+void files__name_real(struct session *session, struct maps *maps);
 /* As files__release(). The file gets no probes for all processes any more. */
 void files__refuse(struct session *session, const struct file_id *file);
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/vector.h"
 #include "proc/process.h"
@@ -73,30 +74,34 @@ static void look_at(const struct look *look, pid_t pid, const struct maps *maps)
 			refuse(look->s, look->allocators->list[i], pid, text);
 }
 
-/* Is the entry perhaps of a file that has the pages of the allocator's file? If all layers lie in
- * one file system, a file of overlayfs has the inode number of the file below it. */
-static bool is_perhaps_of(const struct map_entry *entry, const struct allocator *a)
+/* Has one of the allocators' files the same name? */
+static bool is_name_of_any(const struct look *look, const struct map_entry *entry)
 {
-	const char *of_entry = strrchr(entry->path, '/'), *of_a = strrchr(a->path, '/');
+	const char *name = strrchr(entry->path, '/'), *of_file;
 
-	return !entry->file.dev_major && entry->file.inode == a->file.inode && of_entry && of_a &&
-	       !strcmp(of_entry, of_a);
+	for (size_t i = look->allocators->n_attached; name && i < look->allocators->n; i++) {
+		of_file = strrchr(look->allocators->list[i]->path, '/');
+		if (of_file && !strcmp(name, of_file))
+			return true;
+	}
+	return false;
 }
 
-/* Sets `real` of the entries, as far as it is known, in maps of a process that is no target. */
-static void name_real(const struct look *look, struct maps *maps)
+/* Sets `real` of the entries in maps of a process that is no target. Only files of overlayfs (which
+ * has no device) with the name of an allocator's file are opened for this. */
+static void name_real(const struct look *look, pid_t pid, struct maps *maps)
 {
+	files__name_real(look->s, maps);
 	for (size_t i = 0; i < maps->n; i++) {
 		struct map_entry *e = &maps->entries[i];
-		const struct file_id *real = e->executable && e->file.inode
-						     ? binaries__real(look->s->binaries, &e->file)
-						     : NULL;
+		_cleanup_close_ int fd = -1;
 
-		if (real)
-			e->real = *real;
-		for (size_t j = look->allocators->n_attached; !real && j < look->allocators->n; j++)
-			if (e->executable && is_perhaps_of(e, look->allocators->list[j]))
-				e->real = look->allocators->list[j]->file;
+		if (!e->executable || !e->file.inode || e->file.dev_major || e->real.inode ||
+		    !is_name_of_any(look, e))
+			continue;
+		fd = maps__open_file(pid, e);
+		if (fd >= 0)
+			e->real = capture__real_file(look->s->capture, fd, &e->file);
 	}
 }
 
@@ -107,7 +112,7 @@ static int look_at_other(pid_t pid, void *ctx)
 
 	if (targets__find(look->s, pid) || maps__read(pid, &maps))
 		return 0;
-	name_real(look, &maps);
+	name_real(look, pid, &maps);
 	look_at(look, pid, &maps);
 	maps__free(&maps);
 	guard__wait(look->s);
@@ -146,8 +151,10 @@ void patched__look_everywhere(struct session *s, struct allocators *allocators)
 	if (!new)
 		return;
 	for (size_t i = 0; i < s->n_targets; i++)
-		if (!s->targets[i]->ended)
+		if (!s->targets[i]->ended) {
+			files__name_real(s, &s->targets[i]->maps);
 			look_at(&look, s->targets[i]->info.pid, &s->targets[i]->maps);
+		}
 	process__each(look_at_other, &look);
 }
 

@@ -8,13 +8,19 @@
  *
  * inotify tells of the first write. The probes are then taken out, mostly before the new contents
  * are run. The file gets no probes any more: new probes could meet old ones that the kernel is
- * still removing, and would then get the old instruction. */
+ * still removing, and would then get the old instruction.
+ *
+ * A file of overlayfs is copied before the first write, and the probes are in the file of the layer
+ * below, which nobody writes to. But the kernel would put new probes into the copy. So the probes
+ * are placed again through another file that still has the pages of the layer below. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/vector.h"
 #include "session/internal.h"
 
@@ -40,6 +46,19 @@ static const struct watched_file *find_watched(const struct session *s, int wd)
 	return NULL;
 }
 
+/* Does the allocator's file have its pages from another file, as on overlayfs? */
+static bool is_above(const struct allocator *a)
+{
+	return !file_id__equal(&a->file, &a->through);
+}
+
+/* The first change of a file of overlayfs copies the file. The kernel would then put probes into
+ * the copy. */
+static uint32_t changes(const struct allocator *a)
+{
+	return IN_MODIFY | (is_above(a) ? IN_ATTRIB | IN_MOVE_SELF | IN_CLOSE_WRITE : 0);
+}
+
 void rewritten__watch(struct session *s, const struct allocators *allocators)
 {
 	for (size_t i = 0; i < allocators->n && s->writes_fd >= 0; i++) {
@@ -50,7 +69,7 @@ void rewritten__watch(struct session *s, const struct allocators *allocators)
 		if (a->fd < 0 || VECTOR_ADD_ROOM(s->watched, s->n_watched))
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-		wd = inotify_add_watch(s->writes_fd, path, IN_MODIFY | IN_ONESHOT);
+		wd = inotify_add_watch(s->writes_fd, path, changes(a));
 		/* if it fails, a write is noticed only when a process runs the file */
 		if (wd >= 0 && !find_watched(s, wd))
 			s->watched[s->n_watched++] = (struct watched_file){wd, a->file};
@@ -96,22 +115,61 @@ void rewritten__note(struct session *s, const struct file_id *file)
 	}
 }
 
+/* Returns the allocator whose probes were placed in the file first, or NULL. */
+static const struct allocator *find_placed(const struct session *s, const struct file_id *file)
+{
+	for (size_t i = 0; i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++)
+			if (file_id__equal(&s->attached[i]->list[j]->file, file))
+				return s->attached[i]->list[j];
+	return NULL;
+}
+
+/* Have the pages of the file through which the probes were placed become those of another file? */
+static bool is_copied(struct session *s, const struct allocator *a)
+{
+	_cleanup_close_ int fd = -1;
+	struct file_id real;
+	char path[32];
+
+	if (!is_above(a))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	real = capture__real_file(s->capture, fd, &a->through);
+	return !file_id__equal(&real, &a->file) && !file_id__equal(&real, &a->through);
+}
+
+static void note_event(struct session *s, const struct file_id *file, uint32_t mask)
+{
+	const struct allocator *a = find_placed(s, file);
+	bool copied = a && is_copied(s, a);
+
+	if (copied && binaries__have_other(s->binaries, file, &a->through))
+		files__reopen(s, file);
+	else if (copied || mask & IN_MODIFY)
+		rewritten__note(s, file);
+}
+
 void rewritten__take(struct session *s)
 {
 	_Alignas(struct inotify_event) char buf[4096];
 	ssize_t len;
 
-	while (s->writes_fd >= 0 && (len = read(s->writes_fd, buf, sizeof(buf))) > 0)
+	/* one read at a time: somebody may change files for ever */
+	if (s->writes_fd >= 0 && (len = read(s->writes_fd, buf, sizeof(buf))) > 0)
 		for (ssize_t at = 0; at < len;) {
 			const struct inotify_event *event =
 				(const struct inotify_event *)(buf + at);
 			const struct watched_file *written = find_watched(s, event->wd);
 
 			at += (ssize_t)sizeof(*event) + event->len;
-			if (written && event->mask & IN_MODIFY) {
+			if (written && !(event->mask & IN_IGNORED)) {
 				const struct file_id file = written->file;
 
-				rewritten__note(s, &file);
+				note_event(s, &file, event->mask);
 			}
 		}
 }

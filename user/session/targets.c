@@ -119,18 +119,18 @@ static int hold_file(struct session *s, struct target *t, struct map_entry *entr
 		return 0;
 	}
 	fd = maps__open_file(pid, entry);
-	real = fd < 0 || !s->everywhere ? *map_entry__real(entry)
+	real = fd < 0 || !s->everywhere ? entry->file
 					: capture__real_file(s->capture, fd, &entry->file);
 	/* The file was written to, and this process may run the new contents with the old probes.
-	 * (The first write to a file of overlayfs makes another file below it.) */
+	 * (The first change of a file of overlayfs makes another file below it.) */
 	if (s->everywhere && known && file_id__equal(&real, &entry->real) &&
 	    capture__probes_file(s->capture, &real, NULL))
 		rewritten__note(s, &real);
-	entry->real = real;
 	if (fd < 0) {
 		note_short(s, fd == -EMFILE || fd == -ENFILE);
 		return fd;
 	}
+	entry->real = real;
 	root = process__open(pid, "root", O_PATH | O_DIRECTORY);
 	rc = binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 	note_short(s, rc == -EMFILE);
@@ -157,6 +157,22 @@ static void note_jit(struct target *t, const struct map_entry *entry)
 		process__find_perf_map(t->info.pid, &t->perf_map);
 }
 
+/* Do the mappings have the same name, and the same offset at each address? */
+static bool is_same_code(const struct map_entry *a, const struct map_entry *b)
+{
+	return a->off - a->start == b->off - b->start && !strcmp(a->path, b->path);
+}
+
+/* As maps__replaces_code(). But news of the mapping may have named the file below that of
+ * overlayfs. */
+static bool replaces_code(const struct target *t, const struct map_entry *entry)
+{
+	const struct map_entry *old = maps__find(&t->maps, entry->start);
+
+	return !(t->maps_stale && old && is_same_code(old, entry)) &&
+	       maps__replaces_code(&t->maps, entry);
+}
+
 int targets__refresh_maps(struct session *s, struct target *t)
 {
 	struct maps now;
@@ -169,14 +185,21 @@ int targets__refresh_maps(struct session *s, struct target *t)
 		return -ESRCH;
 	}
 	for (size_t i = 0; i < now.n; i++) {
-		t->code_replaced +=
-			now.entries[i].executable && maps__replaces_code(&t->maps, &now.entries[i]);
-		if (now.entries[i].executable && now.entries[i].file.inode)
-			t->missed_file = hold_file(s, t, &now.entries[i]) < 0 || t->missed_file;
-		else if (now.entries[i].executable)
-			note_jit(t, &now.entries[i]);
-		maps__insert(&t->maps, &now.entries[i]);
+		struct map_entry *e = &now.entries[i];
+		const struct map_entry *old = maps__find(&t->maps, e->start);
+
+		t->code_replaced += e->executable && replaces_code(t, e);
+		if (e->executable && e->file.inode)
+			t->missed_file = hold_file(s, t, e) < 0 || t->missed_file;
+		else if (e->executable)
+			note_jit(t, e);
+		/* a mapping keeps the file below, even if overlayfs has another one now */
+		if (old && old->real.inode && is_same_code(old, e) &&
+		    file_id__equal(&old->file, &e->file))
+			e->real = old->real;
+		maps__insert(&t->maps, e);
 	}
+	t->maps_stale = false;
 	t->n_mapped = now.n;
 	if (t->maps.n > now.n + MAX_GONE) {
 		maps__free(&t->maps);
@@ -299,6 +322,17 @@ static void mark_files(struct session *s, const struct target *t, enum file_mark
 	}
 }
 
+static bool has_no_probe(const void *capture, const struct allocator *a)
+{
+	size_t n;
+	const struct capture_probe *probes = capture__probes(capture, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (probes[i].allocator == a)
+			return false;
+	return true;
+}
+
 int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
 {
 	size_t before, after;
@@ -314,6 +348,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	capture__probes(s->capture, &after);
 	/* Records of new probes point to the allocators, so these must be kept. But most programs
 	 * bring a library that has its probes already, and then no probe was added. */
+	allocators__drop(t->allocators, has_no_probe, s->capture);
 	if (after > before) {
 		rewritten__watch(s, t->allocators);
 		s->attached[s->n_attached++] = t->allocators;
@@ -382,6 +417,7 @@ static void probe_new_files(struct session *s, struct target *t)
 
 	if (!new_files(s, t))
 		return;
+	files__name_real(s, &t->maps);
 	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_ALL, s->extra,
 			      s->n_extra, &t->allocators, &none);
 	refused = rc && rc != -ENOENT;
@@ -447,19 +483,22 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 
 	if (!t || is_anothers(t))
 		return;
-	rc = hold_file(s, t, &held);
-	/* Another file is mapped there by now. Or the file is on overlayfs: on some kernels (6.12
-	 * is one) the news names the file below it, but /proc/PID/maps does not. */
-	if (rc == -ESTALE) {
-		t->maps_stale = true;
-		return;
-	}
-	t->missed_file = t->missed_file || rc < 0;
 	old = maps__find(&t->maps, entry->start);
-	t->code_changed = t->code_changed || (old && old->executable && entry->file.inode &&
-					      file_id__equal(&old->file, &entry->file));
-	replaces = maps__replaces_code(&t->maps, entry);
+	/* On some kernels (6.12 is one) the news names the file below that of overlayfs, and
+	 * /proc/PID/maps does not. */
+	if (old && entry->file.inode && file_id__equal(&old->real, &entry->file)) {
+		held.file = old->file;
+		held.real = old->real;
+	}
+	t->code_changed = t->code_changed || (old && old->executable && held.file.inode &&
+					      file_id__equal(&old->file, &held.file));
+	replaces = maps__replaces_code(&t->maps, &held);
 	t->code_replaced += replaces;
+	rc = hold_file(s, t, &held);
+	/* -ESTALE: this news is of a new mapping, or another file is mapped there by now. Then the
+	 * maps are read. */
+	t->maps_stale = t->maps_stale || rc == -ESTALE;
+	t->missed_file = t->missed_file || (rc < 0 && rc != -ESTALE);
 	if (!entry->file.inode) {
 		note_jit(t, entry);
 		/* Generated code matters only where it has replaced other code. */
@@ -761,11 +800,17 @@ void targets__take_news(struct session *s)
 	}
 	if (s->watch)
 		watch__deliver(s->watch);
-	for (size_t i = 0; i < s->n_targets; i++)
-		if (s->targets[i]->maps_stale) {
-			s->targets[i]->maps_stale = false;
-			targets__refresh_maps(s, s->targets[i]);
-		}
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!t->maps_stale)
+			continue;
+		/* the pid of a process that has ended may be another's by now */
+		if (t->exit_ns || t->ended || targets__refresh_maps(s, t))
+			t->missed_file = true;
+		t->maps_stale = false;
+		guard__wait(s);
+	}
 	sweep__lost_news(s);
 	sweep__lost_mappings(s);
 	for (size_t i = 0; i < s->n_targets; i++) {

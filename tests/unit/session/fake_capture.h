@@ -66,9 +66,11 @@ int __wrap_capture__attach(struct capture *capture, struct allocators *allocator
 const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n);
 const struct capture_probe *__wrap_capture__probes(const struct capture *capture, size_t *ret_n)
 {
+	static const struct capture_probe probes[8];
+
 	(void)capture;
 	*ret_n = fake.n_probes;
-	return NULL;
+	return probes;
 }
 
 bool __wrap_capture__misses_probes(const struct capture *capture, pid_t pid,
@@ -78,6 +80,12 @@ bool __wrap_capture__misses_probes(const struct capture *capture, pid_t pid,
 {
 	(void)capture, (void)pid, (void)maps;
 	return fake.misses_probes;
+}
+
+void __wrap_guard__wait(void *ctx);
+void __wrap_guard__wait(void *ctx)
+{
+	(void)ctx;
 }
 
 struct file_id __wrap_capture__real_file(struct capture *capture, int fd,

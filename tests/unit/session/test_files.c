@@ -25,6 +25,15 @@ void __wrap_capture__release(struct capture *capture, const struct file_id *file
 	released = released || file_id__equal(file, &below);
 }
 
+static bool is_releasing;
+
+bool __wrap_capture__is_releasing(struct capture *capture);
+bool __wrap_capture__is_releasing(struct capture *capture)
+{
+	(void)capture;
+	return is_releasing;
+}
+
 /* Makes a program's file known, as the file number `inode` of an overlay over `below`. */
 static struct file_id add_overlay(struct session *s, uint64_t inode)
 {
@@ -136,6 +145,28 @@ static void probes_stay_when_another_file_goes(void **state)
 	end(&s);
 }
 
+/* There was no room for a target's probes. Room comes some time after a file was released. */
+static void probes_are_tried_again_until_all_room_has_come(void **state)
+{
+	struct file_id first, second;
+	struct target *t;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	t = add_target(&s, &second);
+	is_releasing = true;
+	for (int i = 0; i < 4; i++) {
+		s.files_short = true;
+		s.files_next_ns = 0;
+		t->probes_due = false;
+		files__let_go(&s);
+		assert_int_equal(t->probes_due, i < 3);
+		is_releasing = i < 1;
+	}
+	end(&s);
+}
+
 static void a_refusal_holds_for_all_files(void **state)
 {
 	struct file_id first, second;
@@ -155,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probes_are_placed_again_through_another_file),
 		cmocka_unit_test(probes_stay_when_another_file_goes),
+		cmocka_unit_test(probes_are_tried_again_until_all_room_has_come),
 		cmocka_unit_test(a_refusal_holds_for_all_files),
 	};
 

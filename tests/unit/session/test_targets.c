@@ -576,18 +576,45 @@ static void news_of_another_file_lets_maps_be_read(void **state)
 	struct target *t = meet(s, 1);
 	struct watch_handlers handlers = targets__handlers(s);
 	struct map_entry other = *first_file(t);
+	const struct file_id file = other.file;
 	bool missed = t->missed_file;
+	char path[256] = "";
 
 	(void)state;
+	strncpy(path, other.path, sizeof(path) - 1); /* mapped() frees the old path */
+	other.path = path;
 	other.file.inode += 1000000;
 	handlers.mapped(handlers.ctx, getpid(), &other);
 	assert_true(t->maps_stale);
 	assert_int_equal(t->missed_file, missed);
-	assert_true(first_file(t)->file.inode != other.file.inode);
+	t->code_replaced = 0; /* the test's process had this mapping before */
 	targets__take_news(s);
 	assert_false(t->maps_stale);
 	assert_int_equal(t->code_replaced, 0);
-	assert_true(first_file(t)->file.inode != other.file.inode);
+	assert_true(file_id__equal(&first_file(t)->file, &file));
+	end(s);
+}
+
+/* Once the file below is known, its news is of the known mapping. Here the process makes its code
+ * executable again, perhaps after a change. */
+static void news_of_the_file_below_is_of_the_mapping(void **state)
+{
+	struct session *s = begin();
+	struct watch_handlers handlers = targets__handlers(s);
+	struct map_entry again;
+	char path[256] = "";
+	struct target *t;
+
+	(void)state;
+	fake.below = 77;
+	t = meet(s, 1);
+	again = *first_file(t);
+	strncpy(path, again.path, sizeof(path) - 1);
+	again.path = path;
+	again.file = again.real;
+	again.real = (struct file_id){};
+	handlers.mapped(handlers.ctx, getpid(), &again);
+	assert_true(t->code_changed && !t->maps_stale && !t->code_replaced);
 	end(s);
 }
 
@@ -757,6 +784,7 @@ int main(void)
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
 		cmocka_unit_test(news_of_another_file_lets_maps_be_read),
+		cmocka_unit_test(news_of_the_file_below_is_of_the_mapping),
 		cmocka_unit_test(only_generated_code_has_a_perf_map),
 		cmocka_unit_test(an_index_finds_what_is_there),
 	};
