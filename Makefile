@@ -541,7 +541,8 @@ $(CHECK_B)/unit/session/test_patched: UNIT_FLAGS := $(foreach f,capture__probes 
 	capture__probes_file capture__refusals capture__allow process__each \
 	region_source__patched_in region_calls__stop,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_files: UNIT_FLAGS := \
-	-Wl,--wrap=capture__release,--wrap=capture__is_releasing
+	-Wl,--wrap=capture__release,--wrap=capture__is_releasing \
+	-Wl,--wrap=capture__probes_file,--wrap=capture__refuse
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 # The test replaces the kernel's tables.

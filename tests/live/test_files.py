@@ -165,13 +165,37 @@ def files_copied_in_a_container():
             second = running.enter_context(Target(paths[1]))
             time.sleep(1)
             os.chmod(paths[0], 0o700)
-            time.sleep(1)
             targets = [first, second, *(running.enter_context(Target(path)) for path in paths)]
             time.sleep(1)
             truths = {target.pid: target.go() for target in targets}
             profiles = by_pid(tracer.stop().out)
     for pid, truth in truths.items():
         check_counts(truth, profiles[pid])
+
+
+@test(beside="wide")
+def files_copied_in_the_only_container():
+    """A container changes the mode of a file that no other container runs. The output says that
+    calls of the earlier process are not seen any more. Later processes are traced, also those of
+    other containers."""
+    with place() as directory, contextlib.ExitStack() as running:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
+        paths = [os.path.join(merged, "program")
+                 for merged in running.enter_context(overlays(directory, lower, 2))]
+        first = running.enter_context(Target(paths[0]))
+        with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
+            os.chmod(paths[0], 0o700)
+            time.sleep(1)
+            later = [running.enter_context(Target(path)) for path in paths]
+            time.sleep(1)
+            truths = {target.pid: target.go() for target in later}
+            profiles = by_pid(tracer.stop().out)
+    expect_words(profiles[first.pid].get("refused", ""), "was changed in its container")
+    for pid, truth in truths.items():
+        check_counts(truth, profiles[pid])
+        expect("refused" not in profiles[pid], profiles[pid].get("refused"))
 
 
 @contextlib.contextmanager

@@ -788,9 +788,10 @@ void capture__release(struct capture *c, const struct file_id *file)
 
 		if (!o->family || o->leaving || !file_id__equal(&o->file, file))
 			continue;
-		/* its last probes count no calls, because the file may get new probes before these
-		 * are gone */
-		for (uint32_t j = 0; j < c->n_funcs; j++)
+		/* Its last probes count no calls, because the file may get new probes before these
+		 * are gone. While probes are in single processes only, new ones do not come before
+		 * these are gone. */
+		for (uint32_t j = 0; j < c->n_funcs && !c->everywhere_out; j++)
 			if (c->skel->bss->funcs[j].role && c->skel->bss->funcs[j].object == i)
 				c->skel->bss->funcs[j].cost = ABI_COSTS;
 		links__pause(c, &(struct link_choice){0, ON_ALLOCATORS, (int)i});

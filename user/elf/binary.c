@@ -31,6 +31,7 @@ struct known {
 	int fd;
 	off_t size;
 	struct timespec written, changed;
+	struct timespec touched; /* its ctime at the last binaries__set_real() */
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* the file was used since the last binaries__evict() */
@@ -120,15 +121,12 @@ static bool is_at(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* Is the file as it was when it became known? On overlayfs even a change of its owner makes another
- * file below it. */
 static bool unchanged(const struct known *known)
 {
 	struct stat st;
 
 	return !fstat(known->fd, &st) && st.st_size == known->size &&
-	       is_at(&st.st_mtim, &known->written) &&
-	       (file_id__equal(&known->id, &known->real) || is_at(&st.st_ctim, &known->changed));
+	       is_at(&st.st_mtim, &known->written);
 }
 
 static struct known *find_known(const struct binaries *binaries, const struct file_id *id)
@@ -174,8 +172,22 @@ void binaries__set_real(struct binaries *binaries, const struct file_id *id,
 {
 	struct known *known = find_former(binaries, id);
 
-	if (known)
-		known->real = *real;
+	struct stat st;
+
+	if (!known)
+		return;
+	known->real = *real;
+	if (!fstat(known->fd, &st))
+		known->touched = st.st_ctim;
+}
+
+bool binaries__may_be_copied(const struct binaries *binaries, const struct file_id *id)
+{
+	const struct known *known = find_former(binaries, id);
+	struct stat st;
+
+	return known && !file_id__equal(&known->id, &known->real) && !fstat(known->fd, &st) &&
+	       !is_at(&st.st_ctim, &known->touched);
 }
 
 const struct file_id *binaries__real(const struct binaries *binaries, const struct file_id *id)
@@ -183,16 +195,6 @@ const struct file_id *binaries__real(const struct binaries *binaries, const stru
 	const struct known *known = find_former(binaries, id);
 
 	return known ? &known->real : NULL;
-}
-
-bool binaries__have_other(const struct binaries *binaries, const struct file_id *real,
-			  const struct file_id *but)
-{
-	for (size_t i = 0; i < binaries->n_known; i++)
-		if (file_id__equal(&binaries->known[i].real, real) &&
-		    !file_id__equal(&binaries->known[i].id, but))
-			return true;
-	return false;
 }
 
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,

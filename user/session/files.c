@@ -3,6 +3,7 @@
  * its blocks stay on the disk, and its file system stays mounted. The kernel's tables have room for
  * a limited number of probed functions. So memtrace closes a file, and takes its probes out, when
  * no process that memtrace still has to report maps the file. */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,6 +15,17 @@
 /* An unused file is kept for this long: programs that are started again and again find their probes
  * in place. */
 #define IDLE_NS 10000000000
+
+unsigned char *files__mark(struct session *s, const struct map_entry *e)
+{
+	const struct file_id *real = binaries__real(s->binaries, &e->file);
+
+	/* a copy has replaced the file that is mapped here */
+	if (!e->executable || !e->file.inode ||
+	    (real && e->real.inode && !file_id__equal(real, &e->real)))
+		return NULL;
+	return binaries__mark(s->binaries, &e->file);
+}
 
 const char *files__not_traced(struct session *s, const struct target *t)
 {
@@ -29,7 +41,7 @@ const char *files__not_traced(struct session *s, const struct target *t)
 
 		if (!e->executable || !e->file.inode)
 			continue;
-		mark = binaries__mark(s->binaries, &e->file);
+		mark = files__mark(s, e);
 		/* a file with an unknown malloc may have probes by --alloc */
 		unknown = unknown || (mark && *mark == FILE_UNKNOWN &&
 				      !capture__probes_file(s->capture, map_entry__real(e), NULL));
@@ -63,7 +75,7 @@ void files__release(struct session *s, const struct file_id *file)
 {
 	size_t n = 0;
 
-	s->files_released = true;
+	s->files_released = s->files_releasing = true;
 	rewritten__forget(s, file);
 	capture__release(s->capture, file);
 	for (size_t i = 0; i < s->n_attached; i++)
@@ -103,11 +115,74 @@ static const struct allocator *placed_through(const struct session *s, const str
 	return NULL;
 }
 
+/* As files__reopen(), but mark_reopened() is still to be called. */
+static void release_to_reopen(struct session *s, const struct file_id *real)
+{
+	const char *family = "malloc";
+
+	for (size_t i = 0; i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++)
+			if (file_id__equal(&s->attached[i]->list[j]->file, real))
+				family = s->attached[i]->list[j]->family;
+	if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
+		s->reopened[s->n_reopened++] = (struct reopened_file){*real, family};
+	files__release(s, real);
+}
+
+/* Lets the targets get probes again in the files of release_to_reopen(). */
+static void mark_reopened(struct session *s)
+{
+	bool any = s->n_marked < s->n_reopened;
+
+	for (; s->n_marked < s->n_reopened; s->n_marked++)
+		binaries__mark_all(s->binaries, &s->reopened[s->n_marked].real, FILE_NEW);
+	for (size_t i = 0; i < s->n_targets && any; i++)
+		s->targets[i]->probes_due = true;
+}
+
 void files__reopen(struct session *s, const struct file_id *real)
 {
-	if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
-		s->reopened[s->n_reopened++] = *real;
-	files__release(s, real);
+	release_to_reopen(s, real);
+	mark_reopened(s);
+}
+
+/* Says why a target's calls are not seen any more. */
+static void refuse_in(struct session *s, const struct target *t, const struct reopened_file *file)
+{
+	const struct allocator of_file = {.family = file->family, .file = file->real};
+	char text[640];
+
+	for (size_t i = 0; i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+
+		if (!e->executable || !file_id__equal(map_entry__real(e), &file->real))
+			continue;
+		snprintf(text, sizeof(text),
+			 "%.400s was changed in its container, which has a copy of its own since "
+			 "then. The kernel takes no more probes for a process that runs the file "
+			 "as it was: this allocator is not traced any more",
+			 e->path);
+		capture__refuse(s->capture, &of_file, t->info.pid, text);
+		return;
+	}
+}
+
+/* Handles the reopened files in which no probes could be placed, because no target maps them
+ * through a file that still has their pages. */
+static void give_up_reopened(struct session *s)
+{
+	if (s->files_short) /* they are tried again */
+		return;
+	for (size_t i = 0; i < s->n_tried; i++)
+		for (size_t j = 0; j < s->n_targets; j++)
+			if (!s->targets[j]->ended &&
+			    !capture__probes_file(s->capture, &s->reopened[i].real, NULL))
+				refuse_in(s, s->targets[j], &s->reopened[i]);
+	s->n_reopened -= s->n_tried;
+	s->n_marked -= s->n_tried;
+	for (size_t i = 0; i < s->n_reopened; i++)
+		s->reopened[i] = s->reopened[s->n_tried + i];
+	s->n_tried = s->n_marked;
 }
 
 /* Several files of overlayfs may have the pages of one file below them, which has one set of
@@ -121,20 +196,10 @@ static void release(void *ctx, const struct file_id *file, const struct file_id 
 	while ((a = placed_through(s, file))) {
 		struct file_id below = a->file;
 
-		files__reopen(s, &below); /* frees a */
+		release_to_reopen(s, &below); /* frees a */
 	}
 	if (last)
 		files__release(s, real);
-}
-
-/* Lets the targets get probes again in the files of files__reopen(). */
-static void reopen(struct session *s)
-{
-	for (size_t i = 0; i < s->n_reopened; i++)
-		binaries__mark_all(s->binaries, &s->reopened[i], FILE_NEW);
-	for (size_t i = 0; i < s->n_targets && s->n_reopened; i++)
-		s->targets[i]->probes_due = true;
-	s->n_reopened = 0;
 }
 
 static bool forget_binary(void *ctx, size_t index)
@@ -154,18 +219,11 @@ void files__reuse(struct session *s)
 	binaries__reuse(s->binaries, forget_binary, s);
 }
 
-void files__let_go(struct session *s)
+/* Closes files that no target has mapped for a while. */
+static void let_go_idle(struct session *s, uint64_t now)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	struct maps own = {};
-	bool retry;
 
-	if (!s->stopped)
-		reopen(s);
-	if (!s->selection || !(s->files_idle || s->files_releasing) || now < s->files_next_ns ||
-	    s->stopped)
-		return;
-	s->files_next_ns = now + LOOK_EVERY_NS;
 	for (size_t i = 0; i < s->n_targets; i++)
 		use_all(s, &s->targets[i]->maps);
 	/* memtrace's own files count as used: the probes in its C library are for processes that
@@ -173,12 +231,27 @@ void files__let_go(struct session *s)
 	if (!maps__read(getpid(), &own))
 		use_all(s, &own);
 	maps__free(&own);
-	s->files_released = false;
 	s->files_idle = binaries__evict(s->binaries, now, s->files_short ? 0 : IDLE_NS, release, s);
-	reopen(s);
+	mark_reopened(s);
+}
+
+void files__let_go(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	bool retry;
+
+	if (s->stopped)
+		return;
+	give_up_reopened(s);
+	if (!((s->selection && s->files_idle) || s->files_releasing) || now < s->files_next_ns)
+		return;
+	s->files_next_ns = now + LOOK_EVERY_NS;
+	if (s->selection && s->files_idle)
+		let_go_idle(s, now);
 	/* Targets that came when there was no room for probes are tried again, as long as released
 	 * files may have made room since the last attempt. */
 	retry = s->files_released || s->files_releasing;
+	s->files_released = false;
 	s->files_releasing = capture__is_releasing(s->capture);
 	for (size_t i = 0; i < s->n_targets && s->files_short && retry; i++)
 		s->targets[i]->probes_due = true;

@@ -58,10 +58,12 @@ struct session {
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	  /* the last files__let_go() released a file */
-	bool files_releasing;	  /* and their probes were not gone yet */
-	struct file_id *reopened; /* owned; files whose probes are to be placed again (files.c) */
+	bool files_released;		/* the last files__let_go() released a file */
+	bool files_releasing;		/* and their probes were not gone yet */
+	struct reopened_file *reopened; /* owned; files.c */
 	size_t n_reopened;
+	/* the first of them: their files are marked; the targets had their turn to get probes */
+	size_t n_marked, n_tried;
 	uint64_t files_next_ns;	      /* when files__let_go() checks again */
 	int writes_fd;		      /* inotify; -1: none (rewritten.c) */
 	struct watched_file *watched; /* owned */
@@ -351,6 +353,17 @@ enum file_mark {
 	FILE_REFUSED, /* some function of it, or of a file searched with it, cannot be probed */
 };
 
+/* A file of a layer below overlayfs whose probes are to be placed again through another file. */
+struct reopened_file {
+	struct file_id real;
+	const char *family; /* static; of an allocator that had the probes */
+};
+
+/* Returns the mark of a mapping's file (binaries__mark()). NULL: there is none. Each file has a
+ * mark of its own, even where several files are copies of one binary, because the kernel puts a
+ * probe into one file only. */
+unsigned char *files__mark(struct session *session, const struct map_entry *entry);
+
 /* Returns why no call of the target's allocator can be seen, as a static string. NULL: the calls
  * can be seen, or the target has probes of its own. */
 const char *files__not_traced(struct session *session, const struct target *target);
@@ -358,7 +371,7 @@ const char *files__not_traced(struct session *session, const struct target *targ
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
 /* As files__release(). Then the targets get probes again, through any file of overlayfs that has
- * the pages of the file `real`. */
+ * the pages of the file `real`. If there is none, the targets' profiles say so. */
 void files__reopen(struct session *session, const struct file_id *real);
 /* Sets map_entry.real in all entries where it was not known, and is known now. */
 void files__name_real(struct session *session, struct maps *maps);
@@ -381,8 +394,14 @@ struct watched_file {
 
 /* Makes session->writes_fd. If there is no inotify, writes are noticed later. */
 void rewritten__begin(struct session *session);
-/* Watches the files of allocators that have got probes for all processes. */
+/* Watches the files of allocators that have got probes for all processes. The session has the
+ * allocators already, and may lose them here, if a file was copied meanwhile. */
 void rewritten__watch(struct session *session, const struct allocators *allocators);
+/* Does the allocator's descriptor lead to a copy of the file by now (overlayfs)? Probes would be
+ * placed in the copy. */
+bool rewritten__is_copied(const struct session *session, const struct allocator *allocator);
+/* Places the probes of copied files again through other files. */
+void rewritten__check_copies(struct session *session);
 void rewritten__forget(struct session *session, const struct file_id *file);
 /* Takes the probes for all processes out of a file that was written to, and refuses new ones. */
 void rewritten__note(struct session *session, const struct file_id *file);

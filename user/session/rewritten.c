@@ -37,7 +37,8 @@ void rewritten__begin(struct session *s)
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->writes_fd, &event);
 }
 
-/* Returns the file with this watch descriptor. A file has one, however often it is watched. */
+/* Returns the first file with this watch descriptor. A file has one, however often it is watched.
+ * But after a copy, a file of overlayfs stands for two files below it. */
 static const struct watched_file *find_watched(const struct session *s, int wd)
 {
 	for (size_t i = 0; i < s->n_watched; i++)
@@ -59,6 +60,14 @@ static uint32_t changes(const struct allocator *a)
 	return IN_MODIFY | (is_above(a) ? IN_ATTRIB | IN_MOVE_SELF | IN_CLOSE_WRITE : 0);
 }
 
+static bool is_watched_as(const struct session *s, int wd, const struct file_id *file)
+{
+	for (size_t i = 0; i < s->n_watched; i++)
+		if (s->watched[i].wd == wd && file_id__equal(&s->watched[i].file, file))
+			return true;
+	return false;
+}
+
 void rewritten__watch(struct session *s, const struct allocators *allocators)
 {
 	for (size_t i = 0; i < allocators->n && s->writes_fd >= 0; i++) {
@@ -71,21 +80,23 @@ void rewritten__watch(struct session *s, const struct allocators *allocators)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 		wd = inotify_add_watch(s->writes_fd, path, changes(a));
 		/* if it fails, a write is noticed only when a process runs the file */
-		if (wd >= 0 && !find_watched(s, wd))
+		if (wd >= 0 && !is_watched_as(s, wd, &a->file))
 			s->watched[s->n_watched++] = (struct watched_file){wd, a->file};
 	}
+	rewritten__check_copies(s);
 }
 
 void rewritten__forget(struct session *s, const struct file_id *file)
 {
-	size_t n = 0;
+	for (size_t i = s->n_watched; i-- > 0;) {
+		int wd = s->watched[i].wd;
 
-	for (size_t i = 0; i < s->n_watched; i++)
-		if (file_id__equal(&s->watched[i].file, file))
-			inotify_rm_watch(s->writes_fd, s->watched[i].wd);
-		else
-			s->watched[n++] = s->watched[i];
-	s->n_watched = n;
+		if (!file_id__equal(&s->watched[i].file, file))
+			continue;
+		s->watched[i] = s->watched[--s->n_watched];
+		if (!find_watched(s, wd))
+			inotify_rm_watch(s->writes_fd, wd);
+	}
 }
 
 void rewritten__note(struct session *s, const struct file_id *file)
@@ -115,24 +126,13 @@ void rewritten__note(struct session *s, const struct file_id *file)
 	}
 }
 
-/* Returns the allocator whose probes were placed in the file first, or NULL. */
-static const struct allocator *find_placed(const struct session *s, const struct file_id *file)
-{
-	for (size_t i = 0; i < s->n_attached; i++)
-		for (size_t j = 0; j < s->attached[i]->n; j++)
-			if (file_id__equal(&s->attached[i]->list[j]->file, file))
-				return s->attached[i]->list[j];
-	return NULL;
-}
-
-/* Have the pages of the file through which the probes were placed become those of another file? */
-static bool is_copied(struct session *s, const struct allocator *a)
+bool rewritten__is_copied(const struct session *s, const struct allocator *a)
 {
 	_cleanup_close_ int fd = -1;
 	struct file_id real;
 	char path[32];
 
-	if (!is_above(a))
+	if (!is_above(a) || a->fd < 0)
 		return false;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -142,15 +142,36 @@ static bool is_copied(struct session *s, const struct allocator *a)
 	return !file_id__equal(&real, &a->file) && !file_id__equal(&real, &a->through);
 }
 
-static void note_event(struct session *s, const struct file_id *file, uint32_t mask)
+static const struct allocator *find_copied(const struct session *s)
 {
-	const struct allocator *a = find_placed(s, file);
-	bool copied = a && is_copied(s, a);
+	for (size_t i = 0; i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++)
+			if (rewritten__is_copied(s, s->attached[i]->list[j]))
+				return s->attached[i]->list[j];
+	return NULL;
+}
 
-	if (copied && binaries__have_other(s->binaries, file, &a->through))
-		files__reopen(s, file);
-	else if (copied || mask & IN_MODIFY)
-		rewritten__note(s, file);
+void rewritten__check_copies(struct session *s)
+{
+	const struct allocator *a;
+
+	while ((a = find_copied(s))) {
+		const struct file_id real = a->file;
+
+		files__reopen(s, &real); /* frees a */
+	}
+}
+
+static void note_event(struct session *s, const struct inotify_event *event)
+{
+	/* NULL: the file was copied, or the watch has ended */
+	const struct watched_file *written = find_watched(s, event->wd);
+
+	if (written && event->mask & IN_MODIFY) {
+		const struct file_id file = written->file;
+
+		rewritten__note(s, &file);
+	}
 }
 
 void rewritten__take(struct session *s)
@@ -159,17 +180,13 @@ void rewritten__take(struct session *s)
 	ssize_t len;
 
 	/* one read at a time: somebody may change files for ever */
-	if (s->writes_fd >= 0 && (len = read(s->writes_fd, buf, sizeof(buf))) > 0)
-		for (ssize_t at = 0; at < len;) {
-			const struct inotify_event *event =
-				(const struct inotify_event *)(buf + at);
-			const struct watched_file *written = find_watched(s, event->wd);
+	len = s->writes_fd < 0 ? 0 : read(s->writes_fd, buf, sizeof(buf));
+	if (len > 0)
+		rewritten__check_copies(s);
+	for (ssize_t at = 0; at < len;) {
+		const struct inotify_event *event = (const struct inotify_event *)(buf + at);
 
-			at += (ssize_t)sizeof(*event) + event->len;
-			if (written && !(event->mask & IN_IGNORED)) {
-				const struct file_id file = written->file;
-
-				note_event(s, &file, event->mask);
-			}
-		}
+		at += (ssize_t)sizeof(*event) + event->len;
+		note_event(s, event);
+	}
 }

@@ -106,26 +106,36 @@ static int hold_file(struct session *s, struct target *t, struct map_entry *entr
 	const struct file_id *known = binaries__real(s->binaries, &entry->file);
 	pid_t pid = t->info.pid;
 	_cleanup_close_ int root = -1;
+	struct binary *binary, *whole;
 	struct file_id real;
-	struct binary *binary;
 	int fd, rc;
 
 	if (known)
 		entry->real = *known;
 	if (!entry->file.inode)
 		return 0;
-	if (binaries__find(s->binaries, &entry->file)) {
+	whole = binaries__find(s->binaries, &entry->file);
+	if (whole && !binaries__may_be_copied(s->binaries, &entry->file)) {
 		t->missed_file = t->missed_file || is_newer(s, t, &entry->file);
 		return 0;
 	}
 	fd = maps__open_file(pid, entry);
 	real = fd < 0 || !s->everywhere ? entry->file
 					: capture__real_file(s->capture, fd, &entry->file);
+	if (whole && (fd < 0 || file_id__equal(&real, &entry->real))) {
+		if (fd >= 0) {
+			close(fd);
+			binaries__set_real(s->binaries, &entry->file, &real);
+		}
+		return 0;
+	}
 	/* The file was written to, and this process may run the new contents with the old probes.
 	 * (The first change of a file of overlayfs makes another file below it.) */
 	if (s->everywhere && known && file_id__equal(&real, &entry->real) &&
 	    capture__probes_file(s->capture, &real, NULL))
 		rewritten__note(s, &real);
+	else if (s->everywhere && known && fd >= 0)
+		rewritten__check_copies(s);
 	if (fd < 0) {
 		note_short(s, fd == -EMFILE || fd == -ENFILE);
 		return fd;
@@ -163,6 +173,15 @@ static bool is_same_code(const struct map_entry *a, const struct map_entry *b)
 	return a->off - a->start == b->off - b->start && !strcmp(a->path, b->path);
 }
 
+/* A mapping keeps the file below, even if overlayfs has another one now. old: the known mapping at
+ * the same address, or NULL. */
+static void keep_real(const struct map_entry *old, struct map_entry *entry)
+{
+	if (old && old->real.inode && is_same_code(old, entry) &&
+	    file_id__equal(&old->file, &entry->file))
+		entry->real = old->real;
+}
+
 /* As maps__replaces_code(). But news of the mapping may have named the file below that of
  * overlayfs. */
 static bool replaces_code(const struct target *t, const struct map_entry *entry)
@@ -193,10 +212,7 @@ int targets__refresh_maps(struct session *s, struct target *t)
 			t->missed_file = hold_file(s, t, e) < 0 || t->missed_file;
 		else if (e->executable)
 			note_jit(t, e);
-		/* a mapping keeps the file below, even if overlayfs has another one now */
-		if (old && old->real.inode && is_same_code(old, e) &&
-		    file_id__equal(&old->file, &e->file))
-			e->real = old->real;
+		keep_real(old, e);
 		maps__insert(&t->maps, e);
 	}
 	t->maps_stale = false;
@@ -280,26 +296,21 @@ void targets__tell_mappings(struct session *s)
 	}
 	capture__put_tables(s->capture);
 	for (size_t i = 0; i < s->n_targets; i++) {
-		if (s->targets[i]->probes_due)
+		bool due = s->targets[i]->probes_due;
+
+		s->targets[i]->probes_due = false; /* it may become due again */
+		if (due)
 			provide_probes(s, s->targets[i]);
-		s->targets[i]->probes_due = false;
 	}
 }
 
 /* --- probes for all processes --- */
 
-/* Returns the mark of a mapping's file. Each file has a mark of its own, even where several files
- * are copies of one binary, because the kernel puts a probe into one file only. */
-static unsigned char *mark_of(struct session *s, const struct map_entry *e)
-{
-	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
-}
-
 /* Has one of the target's files not been searched for allocators yet? */
 static bool new_files(struct session *s, const struct target *t)
 {
 	for (size_t i = 0; i < t->maps.n; i++) {
-		const unsigned char *mark = mark_of(s, &t->maps.entries[i]);
+		const unsigned char *mark = files__mark(s, &t->maps.entries[i]);
 
 		if (mark && *mark == FILE_NEW)
 			return true;
@@ -313,13 +324,18 @@ static void mark_files(struct session *s, const struct target *t, enum file_mark
 		       const char *unknown)
 {
 	for (size_t i = 0; i < t->maps.n; i++) {
-		unsigned char *mark = mark_of(s, &t->maps.entries[i]);
+		unsigned char *mark = files__mark(s, &t->maps.entries[i]);
 
 		if (mark && *unknown && !strcmp(t->maps.entries[i].path, unknown))
 			*mark = FILE_UNKNOWN;
 		else if (mark && *mark == FILE_NEW)
 			*mark = (unsigned char)as;
 	}
+}
+
+static bool is_copied(const void *session, const struct allocator *a)
+{
+	return rewritten__is_copied(session, a);
 }
 
 static bool has_no_probe(const void *capture, const struct allocator *a)
@@ -340,6 +356,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 
 	if (VECTOR_ADD_ROOM(s->attached, s->n_attached))
 		return error__set(err, -ENOMEM, "out of memory");
+	allocators__drop(t->allocators, is_copied, s);
 	patched__look_everywhere(s, t->allocators);
 	capture__probes(s->capture, &before);
 	/* If an allocator cannot be probed, goes on with the others. */
@@ -350,8 +367,8 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	 * bring a library that has its probes already, and then no probe was added. */
 	allocators__drop(t->allocators, has_no_probe, s->capture);
 	if (after > before) {
-		rewritten__watch(s, t->allocators);
 		s->attached[s->n_attached++] = t->allocators;
+		rewritten__watch(s, t->allocators);
 	} else {
 		allocators__free(t->allocators);
 	}
@@ -499,6 +516,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	 * maps are read. */
 	t->maps_stale = t->maps_stale || rc == -ESTALE;
 	t->missed_file = t->missed_file || (rc < 0 && rc != -ESTALE);
+	keep_real(old, &held);
 	if (!entry->file.inode) {
 		note_jit(t, entry);
 		/* Generated code matters only where it has replaced other code. */
@@ -755,7 +773,7 @@ static bool was_late(struct session *s, const struct target *t)
 		return true;
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
-		const unsigned char *mark = mark_of(s, e);
+		const unsigned char *mark = files__mark(s, e);
 
 		if (!e->executable || !e->file.inode)
 			continue;

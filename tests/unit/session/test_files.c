@@ -34,6 +34,31 @@ bool __wrap_capture__is_releasing(struct capture *capture)
 	return is_releasing;
 }
 
+static bool gets_probes = true;
+
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
+				 uint64_t *ret_since_ns);
+bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
+				 uint64_t *ret_since_ns)
+{
+	(void)capture, (void)file, (void)ret_since_ns;
+	return gets_probes;
+}
+
+/* The process whose allocator was refused; 0: none. */
+static pid_t refused;
+
+int __wrap_capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
+			   const char *text);
+int __wrap_capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
+			   const char *text)
+{
+	(void)capture, (void)allocator;
+	assert_non_null(strstr(text, "/program was changed in its container"));
+	refused = pid;
+	return 0;
+}
+
 /* Makes a program's file known, as the file number `inode` of an overlay over `below`. */
 static struct file_id add_overlay(struct session *s, uint64_t inode)
 {
@@ -127,6 +152,54 @@ static void probes_are_placed_again_through_another_file(void **state)
 	end(&s);
 }
 
+/* A container has changed the file, and has a copy of its own now. */
+static void probes_that_find_no_other_file_are_refused(void **state)
+{
+	struct file_id first, second;
+	struct target *t;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	s.files_short = false;
+	s.files_idle = false;
+	t = add_target(&s, &first);
+	t->info.pid = 1234;
+	for (int i = 0; i < 2; i++) {
+		gets_probes = !i;
+		refused = 0;
+		t->probes_due = false;
+		files__reopen(&s, &below);
+		assert_true(released && t->probes_due);
+		files__let_go(&s);
+		assert_int_equal(refused, 0); /* the target's turn to get probes comes now */
+		files__let_go(&s);
+		assert_int_equal(refused, i ? 1234 : 0);
+		assert_int_equal(s.n_reopened, 0);
+	}
+	gets_probes = true;
+	end(&s);
+}
+
+/* The target maps the file that was below before the copy. */
+static void a_copys_mark_is_not_the_mappings(void **state)
+{
+	const struct file_id copy = {8, 1, 78};
+	struct file_id first, second;
+	struct map_entry entry;
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	entry = add_target(&s, &first)->maps.entries[0];
+	assert_int_equal(*files__mark(&s, &entry), FILE_SEEN);
+	binaries__set_real(s.binaries, &first, &copy);
+	assert_null(files__mark(&s, &entry));
+	entry.real = copy;
+	assert_int_equal(*files__mark(&s, &entry), FILE_SEEN);
+	end(&s);
+}
+
 static void probes_stay_when_another_file_goes(void **state)
 {
 	struct file_id first, second;
@@ -185,6 +258,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probes_are_placed_again_through_another_file),
+		cmocka_unit_test(probes_that_find_no_other_file_are_refused),
+		cmocka_unit_test(a_copys_mark_is_not_the_mappings),
 		cmocka_unit_test(probes_stay_when_another_file_goes),
 		cmocka_unit_test(probes_are_tried_again_until_all_room_has_come),
 		cmocka_unit_test(a_refusal_holds_for_all_files),
