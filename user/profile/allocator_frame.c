@@ -10,7 +10,7 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 /* The name of an allocating function is one of prefixes[], followed by one of cores[]. The prefixes
- * are those of allocators and of their wrappers. */
+ * belong to allocators, or to wrappers of allocators. */
 static const char *const cores[] = {
 	"malloc",    "calloc",	  "realloc",	   "reallocarray", "memalign",	"posix_memalign",
 	"valloc",    "pvalloc",	  "aligned_alloc", "zalloc",	   "malloc0",	"malloc_n",

@@ -19,7 +19,7 @@
 #define ONE_BY_ONE    8	    /* at most this many stacks are judged one by one (DOUBTS, ENDS) */
 #define SETTLED	      0.975 /* a doubt is settled if one answer has at least this chance */
 #define HALF_STAY     0.5   /* a stack's blocks stay if more than this share of them does */
-#define MUCH_MORE     3	    /* no error explains growth above this many times the process's */
+#define MUCH_MORE     3	    /* no error explains more than this many times the process's growth */
 #define GROWTH_PASSES 8	    /* passes at most: each corrects what the passes before left over */
 /* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
  * many times the stack's live bytes. */

@@ -9,10 +9,10 @@
  * BALANCE_GRID values of k. This is done only if the process's number of blocks surely grows. Let
  * G(k) be the growth of all stacks together, computed with the factor k. G(k) includes the
  * allocator's overhead of each block. A should equal G(k), so log(A / G(k)) is nearly normal with
- * mean 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators
- * keep for themselves. There are two other cases, each with a prior chance. BY_CLOCK: the growing
- * memory follows the wall clock, and log(A / G) may be anything from 0 down to
- * -log(windowed_run.hidden). WALL CLOCK below explains this. OTHER_THINGS: A is the growth of
+ * mean 0. Its variance has two parts: the relative variance of G, and ANON_ERROR^2 for the memory
+ * that allocators keep for themselves. There are two other cases, each with a prior chance.
+ * BY_CLOCK: the growing memory follows the wall clock, and log(A / G) may be anything from 0 down
+ * to -log(windowed_run.hidden). WALL CLOCK below explains this. OTHER_THINGS: A is the growth of
  * memory that is in no stack. The model takes the k with the largest weight. The remaining error of
  * k is the weighted root mean square of the deviations from the chosen k.
  *
@@ -31,8 +31,8 @@
  * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
  * memory that is resident or swapped out. The size of the heap's mappings is a limit, too, for
  * blocks of all sizes. But with many threads an allocator maps much more than it uses, so the limit
- * from resident memory is often lower. 64 threads that hold 16 MB together map 556 MB, of which 20
- * MB are resident.
+ * from resident memory is often lower. For example, 64 threads that together hold 16 MB map 556 MB.
+ * Only 20 MB of these are resident.
  *
  * WALL CLOCK. Windows do not slow events that follow the wall clock (a timer, clients that do not
  * wait for answers). Per second of net time, windows see up to windowed_run.hidden times as many of
@@ -76,11 +76,12 @@
  * one side only.
  *
  * The growth of all stacks together has a limit, too: the upper end of the interval of the
- * process's growth, plus ANON_ERROR times that growth. How much of the excess each stack loses
- * depends on its own error alone. No stack's growth is lowered below the lower end of its interval,
- * nor below 0. The lower end of a stack's interval may be above the upper end of the process's
- * interval. Then the lower end is moved down to this upper end. The upper ends of stacks' intervals
- * stay as they are, because in a heap with free room stacks may grow while the process does not.
+ * process's growth, plus ANON_ERROR times that growth. Each stack loses a part of the excess. This
+ * part depends on the stack's own error alone. No stack's growth is lowered below the lower end of
+ * its interval, nor below 0. The lower end of a stack's interval may be above the upper end of the
+ * process's interval. Then the lower end is moved down to this upper end. The upper ends of stacks'
+ * intervals stay as they are, because in a heap with free room stacks may grow while the process
+ * does not.
  *
  * WHAT SURELY GROWS makes the process grow, too. Some programs free all their memory at once, every
  * few seconds. Windows and their counts of calls may miss these frees. So if the survival of blocks
@@ -103,7 +104,7 @@
 double balance__footprint(double size, double header);
 
 /* Estimates n stacks by the method above. run: gets the estimated scale and clock_error. anon:
- * growth of the process's anonymous memory per wall second, less the growth of regions that no
+ * growth of the process's anonymous memory per wall second, minus the growth of regions that no
  * allocator mapped; NaN: not known. stacks: a NULL pointer is skipped, and its result is 0. If a
  * stack's doubt is decided, the stack's member `believed` is set. 0 or -ENOMEM. */
 int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,

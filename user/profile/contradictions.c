@@ -25,8 +25,8 @@ static void add(struct contradictions *all, enum contradiction_rule rule, bool s
 	all->at[all->n++] = (struct contradiction){rule, sure, figure, fact};
 }
 
-/* Returns how much a figure may change between two readings at its mean rate over the run, but at
- * least the share ROUNDING of the figure. */
+/* Returns how much a figure may change between two readings, if it changes at its mean rate over
+ * the run. The result is at least the share ROUNDING of the figure. */
 static double apart(const struct profile *profile, double figure)
 {
 	return fabs(figure) * fmax(SECOND_S / fmax(profile->duration_s, SECOND_S), ROUNDING);

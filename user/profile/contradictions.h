@@ -29,26 +29,26 @@
  *  probes_withdrawn. Figure: live objects. Fact: the number of withdrawals. memtrace hung, so its
  *	probes were out for a time. No figure has what was allocated or freed in this time. Not for
  *	windows: their figures are estimates for all times.
- *  live_above_allocated. Figure: live bytes. Fact: allocated bytes less freed bytes. The figure
+ *  live_above_allocated. Figure: live bytes. Fact: allocated bytes minus freed bytes. The figure
  *	must be above the fact by more than the sum of two amounts. One is one per cent of the
  *	allocated bytes. The other is the change of the freed bytes in one second (or one per cent
  *	of the freed bytes, if this is more). Sure if the figure is above the allocated bytes by
  *	more than one per cent. In windows both are estimates, so the interval's low end takes the
  *	place of the figure, and the finding is never sure.
  *  live_above_mapped. Figure: live bytes. Fact: heap_mapped_bytes. The figure must be above the
- *	fact by more than one per cent. Sure if the interval's low end is also above it by so much:
- *	live memory is mapped, even if it was never touched.
+ *	fact by more than one per cent. Sure if the interval's low end is also above the fact by so
+ *	much: live memory is mapped, even if it was never touched.
  *  live_above_resident. Figure: live bytes. Fact: how much of the heap's mappings is resident or
  *	swapped out, if that was measured (struct resident). The figure must be above the fact. If
  *	this was not measured, the fact is the whole resident set. Then the interval's low end must
  *	clearly be above the fact, and the process must not have ended. Never sure: blocks need
  *	not be touched.
  *  growth_above_process. Figure: bytes per second by which all stacks together grow, at the
- *	interval's low end. Fact: the growth of the process's anonymous memory less that of its
- *	regions. The figure must clearly be above the fact plus a reserve. The reserve is 128 KiB
- *	for each thread and 128 KiB more, divided by the length of the run. The reason is that an
- *	allocator may have had this much free memory at the start. Never sure: blocks may take the
- *	place of freed ones, or may not be touched.
+ *	interval's low end. Fact: the growth of the process's anonymous memory minus the growth
+ *	of its regions. The figure must clearly be above the fact plus a reserve. The reserve is 128
+ *	KiB for each thread and 128 KiB more, divided by the length of the run. The reason is that
+ *	an allocator may have had this much free memory at the start. Never sure: blocks may take
+ *	the place of freed ones, or may not be touched.
  *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
  *	the profile states for all stacks together. It is a finding if they differ by more than one
  *	per cent of the sum of absolute values. Not if samples were dropped.

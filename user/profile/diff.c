@@ -18,8 +18,8 @@
 #define ROUNDING_BYTES 64
 
 /* The change of live bytes should equal the change that follows from the totals. If the two differ
- * by more than this share of live bytes, the totals do not explain the change. (A block is rounded
- * alike in both.) */
+ * by more than this share of live bytes, the totals do not explain the change. (Both changes round
+ * a block in the same way.) */
 #define OTHER_TOTALS 0.01
 
 /* What is known of one stack in one profile. */
@@ -86,9 +86,9 @@ static double mean_weight(const struct estimate *side)
 	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
 }
 
-/* Returns how many bytes a sample at `interval` stands for, if blocks are like those of the other
- * side. The other side was sampled at the interval `others`. If the other side has no samples,
- * returns `interval`. */
+/* Returns how many bytes a sample at `interval` stands for, if blocks are like the blocks of the
+ * other side. The other side was sampled at the interval `others`. If the other side has no
+ * samples, returns `interval`. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
@@ -593,7 +593,7 @@ static int rank(const struct diff_stack *stack)
 	return stack->grows ? 0 : stack->shrinks ? 1 : 2;
 }
 
-/* Ties keep the order in which the stacks were added, which is that of match__stacks(). */
+/* Ties keep the order in which the stacks were added. This is the order of match__stacks(). */
 static int by_evidence(const void *a, const void *b)
 {
 	const struct diff_stack *x = a, *y = b;

@@ -12,43 +12,43 @@
  *
  * The variances add, because the samplings are independent. If a stack has no samples in one
  * profile, memtrace assumes that its blocks there are like those in the other profile. The interval
- * of the profile without samples then reaches from 0 to -ln(0.025) times the bytes that a sample of
- * such a block stands for. If so much had been live, a sample of it would have been seen in 97.5 %
- * of all cases.
+ * of the profile without samples then begins at 0. It ends at -ln(0.025) times the bytes that a
+ * sample of such a block stands for. If so much had been live, a sample of it would have been seen
+ * in 97.5 % of all cases.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once. It
  * has the same weight in both, so it adds nothing to the error of the difference. To treat the
  * snapshots as independent is safe, but misses growth. For example, a leak of eleven samples in a
  * stack that had eleven before would be missed. Let B be the blocks that were born between the
- * snapshots and are still live at the second. Let D be those that were live at the first and are
- * dead at the second. Then the difference is exactly B - D. Profiles do not have B and D, but they
- * have two pairs of bounds for B and D. The first pair is the bytes that the stack allocated and
- * freed between the snapshots (its totals have risen by these bytes). B is at most the allocated
- * bytes, D at most the freed bytes. The second pair is the live bytes of the two snapshots. B is at
- * most the live bytes of the second, D at most those of the first. Both pairs of bounds have the
- * same difference, so the pair with the smaller variance is taken. For a stack through which memory
- * passes quickly, this is the pair of live bytes. The snapshots are then treated as independent,
- * which they nearly are. For a stack where memory stays, the pair of allocated and freed bytes is
- * taken.
+ * snapshots and are still live at the second. Let D be the blocks that were live at the first and
+ * are dead at the second. Then the difference is exactly B - D. Profiles do not have B and D, but
+ * they have two pairs of bounds for B and D. The first pair is the bytes that the stack allocated
+ * and freed between the snapshots (its totals have risen by these bytes). B is at most the
+ * allocated bytes, D at most the freed bytes. The second pair is the live bytes of the two
+ * snapshots. B is at most the live bytes of the second snapshot, D at most the live bytes of the
+ * first. Both pairs of bounds have the same difference, so the pair with the smaller variance is
+ * taken. For a stack through which memory passes quickly, this is the pair of live bytes. The
+ * snapshots are then treated as independent, which they nearly are. For a stack where memory stays,
+ * the pair of allocated and freed bytes is taken.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another, even if every byte is known exactly. So the test
  * asks: would a stack differ by so much if its blocks came and went at random, each by itself, with
  * the same mean number? The samples are then Poisson counts. Each has a weight z/p, and Q is the
  * sum of the squares of these weights (estimate.h). Together the samples carry as much information
- * as n = Y^2 / Q samples of the weight Q / Y. (Where both profiles' sampling intervals are equal,
- * the weight is taken from both together: if nothing differs, both sample the same kind of blocks.)
- * Two Poisson counts are compared by the binomial test of chance.h, which keeps its level however
- * small the counts are. All stacks together are tested by Holm's procedure (chance.h), once for
- * growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a program come and go
- * in crowds (a thousand at once for each request), its profiles can differ by more. Two profiles
- * cannot show that blocks come and go in crowds, but four can.
+ * as n = Y^2 / Q samples that have the weight Q / Y each. (Where both profiles' sampling intervals
+ * are equal, the weight is taken from both together: if nothing differs, both sample the same kind
+ * of blocks.) Two Poisson counts are compared by the binomial test of chance.h, which keeps its
+ * level however small the counts are. All stacks together are tested by Holm's procedure
+ * (chance.h), once for growth and once for shrinking, each time at CHANCE_LEVEL. If the blocks of a
+ * program come and go in crowds (a thousand at once for each request), its profiles can differ by
+ * more. Two profiles cannot show that blocks come and go in crowds, but four can.
  *
  * Growth rates (struct growth) are in bytes per second of each profile's own run. Their errors have
  * Student's distribution. The rates get an interval in the same way as live bytes, and are tested
- * by the t test. But if a rate's low end is exactly 0 (growth_sum__add()), the distance to it is
- * added as it is, not its square. Live bytes of windows are tested by the t test, too, because
- * their samples cannot be counted. Their error comes from the intervals that the profiles give. Two
+ * by the t test. But if a rate's low end is exactly 0 (growth_sum__add()), the distance to this end
+ * is added without squaring it. Live bytes of windows are tested by the t test, too, because their
+ * samples cannot be counted. Their error comes from the intervals that the profiles give. Two
  * snapshots of one windowed run share what was seen before the first snapshot, and the error of the
  * clock. They are treated as independent, which makes the interval too wide, never too narrow.
  *
@@ -62,7 +62,7 @@
  * KiB. One program holds 50 MB in 30 stacks, in blocks of 16 bytes to 3 MiB, and does not grow.
  * Growth is reported in 8 of 400 pairs of its runs. Another program leaks 200 kB/s beside 50 MB of
  * churn. Two snapshots 30 s apart show this leak in 199 of 200 runs. (The leak leaves 11 samples on
- * average; 6 are enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is
+ * average; 6 are enough, and fewer than 6 come in 3 of 100 runs.) In 6 of these 200 runs growth is
  * reported for another stack. */
 #ifndef MEMTRACE_PROFILE_DIFF_H
 #define MEMTRACE_PROFILE_DIFF_H
@@ -138,16 +138,16 @@ struct change {
 	double bytes;		   /* to - from */
 	double low, high;	   /* 95 % interval, for this stack alone; equal ends: exact; NaN:
 				    * not known */
-	double p_grows, p_shrinks; /* probability of at least so much growth, or shrinking, by
-				    * chance; 0.5: not known */
+	double p_grows, p_shrinks; /* probability that chance alone gives at least so much growth,
+				    * or shrinking; 0.5: not known */
 };
 
 struct diff_stack {
 	const struct profile *profile; /* the profile that names the frames best; NULL in the
 					* total */
 	const struct profile_site *site;
-	/* the stack's site in the last profile; of several, the one with most live bytes; NULL:
-	 * none */
+	/* the stack's site in the last profile; if it has several sites there, the one with most
+	 * live bytes; NULL: none */
 	const struct profile_site *last;
 	/* how fast all of the stack's sites grow according to the last profile alone, bytes per
 	 * second; NaN: not known */

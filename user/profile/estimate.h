@@ -38,9 +38,9 @@ struct estimate {
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of bytes, sampling included, if
 			 * blocks come and go at random (profile/diff.h). See estimate__squares() */
 	double common;	/* standard error that comes from the run's clock, in bytes. All estimates
-			 * of the run share it. So if estimates are added, their `common` is added,
-			 * not its square. For an interval, the square of `common` is added to
-			 * `variance`. */
+			 * of the run share it. So if estimates are added, their values of `common`
+			 * are added, not the squares. For an interval, the square of `common` is
+			 * added to `variance`. */
 	/* upper limit of bytes, from facts about the process; 0: no such limit is known. All parts
 	 * of a process's memory together do not exceed the largest `most` of a part */
 	double most;
@@ -60,12 +60,12 @@ void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
 /* Adds one sampled allocation that was seen with probability p, 0 < p <= 1, for any reason. */
 void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
-/* Adds the estimate of another part of the same process's memory. `most` becomes the larger of
- * both; 0, if one of the two has bytes and no `most`. */
+/* Adds the estimate of another part of the same process's memory. The new `most` is the larger of
+ * both. If one of the two estimates has bytes but no limit, the new `most` is 0. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
-/* Adds the estimate of another process. The limits `most` are added, too; the sum is 0, if one of
- * the two has bytes and no `most`. */
+/* Adds the estimate of another process. The limits `most` are added, too. If one of the two
+ * estimates has bytes but no limit, the new `most` is 0. */
 void estimate__merge_process(struct estimate *estimate, const struct estimate *other);
 
 /* Returns the part of an estimate that has `objects` objects and `bytes` bytes. The part's share of
@@ -92,9 +92,10 @@ struct estimate estimate__of_bytes(double bytes, uint64_t interval);
  * the estimate. */
 struct interval estimate__interval(const struct estimate *estimate);
 
-/* The upper end of the 95 % interval of an amount of which no byte was sampled, in bytes: the high
- * end of the formula above at Y = V = 0 and w = R, where R = `interval`. If there were more bytes,
- * the probability to sample at least one of them would be above 97.5 %. Interval 0 or 1: 0. */
+/* If no byte of an amount was sampled, this is the upper end of the amount's 95 % interval, in
+ * bytes: the high end of the formula above at Y = V = 0 and w = R, where R = `interval`. If there
+ * were more bytes, the probability of sampling at least one of them would be above 97.5 %. Interval
+ * 0 or 1: 0. */
 double estimate__unseen(uint64_t interval);
 
 /* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */

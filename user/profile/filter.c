@@ -37,8 +37,8 @@ static bool is_live(void *ctx, const struct profile *profile, const struct profi
 	return site->live.objects > 0 || site->live.bytes > 0;
 }
 
-/* Removes all figures but those of live memory. Call this when each stack is reduced to a part of
- * its memory: of such a part, only the live memory is known. */
+/* Removes all figures except the figures of live memory. Call this when each stack is reduced to a
+ * part of its memory: of such a part, only the live memory is known. */
 static void only_live(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {

@@ -26,10 +26,11 @@ int profile__keep_threads(struct profile *profile, const bool *keep);
 int profile__find_age(const struct profile *profile, double age_s);
 
 /* Reduces a sorted profile to live memory that is older than survival_age_s[age], or, if `younger`
- * is set, to the rest. The ages of other figures are not known. It is also not known which thread
- * holds the remaining memory. So threads and all other figures of the stacks are removed. Stacks
- * without live memory are removed, too. The variance is reduced in proportion to the bytes.
- * *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0 or -ENOMEM. */
+ * is set, to the other live memory. The ages of other figures are not known. It is also not known
+ * which thread holds the remaining memory. So threads and all other figures of the stacks are
+ * removed. Stacks without live memory are removed, too. The variance is reduced in proportion to
+ * the bytes. *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0 or
+ * -ENOMEM. */
 int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown);
 
 #endif

@@ -87,7 +87,7 @@ struct census_pages {
 			      * header. malloc_trim(0) can give them back, except for the tops of
 			      * arenas that are not the main one */
 	uint64_t between;    /* the rest: free bytes and headers on pages with blocks in use */
-	uint64_t sparse;     /* pages of which blocks in use take some, but less than half */
+	uint64_t sparse;     /* pages of which blocks in use take a part, but less than half */
 	uint64_t pinned;     /* free bytes on sparse pages: part of between */
 };
 
@@ -96,8 +96,8 @@ struct heap_range {
 	uint64_t start, end; /* multiples of 4096 */
 };
 
-/* The resident pages of all allocators that lie in given ranges, in bytes. The remaining bytes
- * (pages less live, whole_free and free) are headers, bytes that no block can use, and the
+/* The resident pages of all allocators' memory in given ranges, in bytes. The remaining bytes
+ * (pages minus live, whole_free and free) are headers, bytes that no block can use, and the
  * allocators' own structures among the blocks. */
 struct heap_slack {
 	uint64_t pages;
@@ -142,8 +142,8 @@ struct census_type {
 
 /* Classes of shapes: how much a shape may tell about the function that made a block. */
 enum shape_class {
-	SHAPE_PARTICULAR, /* the block has a pointer to a file or into itself, or two to other
-			   * blocks */
+	SHAPE_PARTICULAR, /* the block has a pointer to a file or into itself, or two pointers to
+			   * other blocks */
 	SHAPE_LARGE,	  /* 1 KiB or more: few functions make blocks of one such size */
 	SHAPE_PLAIN,	  /* all else, such as text and numbers that another block points to */
 	SHAPE_ALONE,	  /* as SHAPE_PLAIN, but no block is known to point to it: tells nothing */
@@ -225,7 +225,7 @@ struct heap_report {
 	const struct heap_type *types; /* by bytes, descending */
 	size_t n_types;
 	const struct origins *origins; /* NULL: not asked for */
-	bool by_file; /* the known blocks of `origins` are those of a profile from a file */
+	bool by_file; /* the known blocks of `origins` come from a profile in a file */
 	pid_t pid;
 	const char *comm; /* printable */
 	double seconds;	  /* duration of the census */

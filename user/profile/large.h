@@ -5,7 +5,7 @@
  * all, or is estimated as 2.5 GB. But allocators keep large blocks apart from other blocks. So
  * large blocks can be counted from outside (heap/large.h), exactly and at little cost. Let
  *
- *	seen_s	bytes of large blocks that live, and that a window saw stack s allocate
+ *	seen_s	bytes of the live large blocks whose allocation by stack s a window saw
  *	U	bytes of all other large blocks that live and were allocated during the run
  *	L_s	the estimate of all live large blocks of stack s, from windows
  *

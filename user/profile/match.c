@@ -23,7 +23,7 @@ struct place {
 	const char *build_id;
 	uint64_t off;
 	const struct profile_location *location;
-	uint32_t number; /* of the location, among those of all profiles */
+	uint32_t number; /* the location's, among the locations of all profiles */
 };
 
 /* A frame as the numbers of two names (matcher.names). Frames are equal if both numbers are. */
@@ -138,8 +138,8 @@ static size_t knowledge(const struct profile_location *location)
 	return location->reason == UNRESOLVED_NAMED ? location->n_frames : 0;
 }
 
-/* Orders locations by place. Among locations of one place, the location of which most is known
- * comes first; ties by number. */
+/* Orders locations by place. Several locations may be one place. Of these, the one with the most
+ * knowledge() comes first; ties by number. */
 static int by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -155,8 +155,8 @@ static int by_place(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Several locations may be one place in a file. They all take the frames of the location of which
- * most is known. Sets same_as of each location: mostly to the location itself. */
+/* Several locations may be one place in a file. They all take the frames of the location with the
+ * most knowledge(). Sets same_as of each location: mostly to the location itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;
@@ -366,8 +366,8 @@ static size_t n_unnamed(const struct profile *profile, const struct profile_site
 	return n;
 }
 
-/* Finds the site of a stack that has the fewest unnamed frames. If several have equally few, takes
- * the last, which is the latest profile's. */
+/* Among the sites of one stack, finds the site with the fewest unnamed frames. If several sites
+ * have equally few, takes the last of them: the latest profile's. */
 static size_t best_of(const struct matcher *m, size_t first, size_t end)
 {
 	size_t fewest = SIZE_MAX, best = first;

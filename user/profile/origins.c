@@ -99,8 +99,8 @@ static int add_function(struct finding *f, const char *name)
 	return 0;
 }
 
-/* Adds the functions of a site that led to the call of the allocator, without the allocator's
- * own. */
+/* Adds the functions of a site's stack that led to the call of the allocator, but not the
+ * allocator's own functions. */
 static int add_functions(struct finding *f, const struct profile_site *site)
 {
 	size_t first = f->n_numbers;
@@ -172,8 +172,8 @@ static bool is_right(const struct told *told, const struct sample *sample)
 	       !memcmp(sample->functions, told->functions, told->depth * sizeof(*told->functions));
 }
 
-/* Finds the makers of one half of the samples by the other half. Counts the samples that got a
- * maker, and those that got the right one. */
+/* Finds the makers of one half of the samples from the other half. Counts the samples that got a
+ * maker, and the samples that got the right maker. */
 static int tell_half(const struct finding *f, bool second, struct origins *ret)
 {
 	_cleanup_free_ struct sample *others = calloc(f->n_samples + 1, sizeof(*others));

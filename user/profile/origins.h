@@ -54,7 +54,7 @@ struct origin {
 	size_t n_functions;
 	struct heap_count count;
 	uint64_t pinned;      /* as in struct census_shape */
-	uint64_t plain_bytes; /* of count.bytes, those in blocks of SHAPE_PLAIN: weak evidence */
+	uint64_t plain_bytes; /* the part of count.bytes in blocks of SHAPE_PLAIN: weak evidence */
 };
 
 struct origins {
@@ -63,7 +63,7 @@ struct origins {
 	struct heap_count unknown; /* all other blocks in use */
 	size_t known;		   /* sampled blocks that were found in the heap */
 	/* told: the known blocks to which the other half of the known blocks gave a maker. right:
-	 * those of them that got the right maker */
+	 * the part of `told` that got the right maker */
 	struct heap_count told, right;
 	/* More than 1 - ORIGINS_SHARE of the blocks that were given a maker got a wrong one, by
 	 * number or by bytes. So there are no rows. */

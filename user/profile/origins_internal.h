@@ -20,8 +20,8 @@ struct sample {
 	bool second; /* it belongs to the second half: each half is judged by the other */
 };
 
-/* The search for makers: its input, the functions of all sites with known blocks (each site's
- * innermost first), and the samples. */
+/* The search for makers: its input, the functions of all sites with known blocks (of each site, the
+ * innermost function first), and the samples. */
 struct finding {
 	const struct profile *profile;
 	const struct known_block *known;
@@ -31,7 +31,7 @@ struct finding {
 	struct table table; /* of names */
 	uint32_t *numbers;  /* of the functions of all sites */
 	size_t n_numbers;
-	size_t *first; /* by site: index of its first element in `numbers`; n_sites + 1 */
+	size_t *first; /* by site: index of its first element in `numbers`; n_sites + 1 elements */
 	struct sample *samples;
 	size_t n_samples, n_makers;
 	bool *closed[LEVELS]; /* by shape and rough shape: its family gets no makers */

@@ -47,8 +47,8 @@ static bool come_by_wrapper(const struct finding *f, struct range range, size_t 
 	return 2 * stacks > n_stacks && 2 * shapes > f->census->n_rough;
 }
 
-/* All samples in range have more than `depth` functions. Returns the end of those samples that
- * agree with the first one in function number `depth`. */
+/* All samples in range have more than `depth` functions. Returns the end of those that have the
+ * same function number `depth` as the first sample. */
 static size_t next_function(const struct finding *f, struct range range, size_t depth)
 {
 	size_t end = range.from + 1;
@@ -106,8 +106,8 @@ int finding__number_makers(struct finding *f)
 	return 0;
 }
 
-/* Numbers of samples of a maker. all: all its samples. mistaken: those that would get a wrong maker
- * from the other makers' samples. */
+/* Numbers of samples of a maker. all: all its samples. mistaken: the samples that would get a wrong
+ * maker from the other makers' samples. */
 struct left_out {
 	size_t all, mistaken;
 };
@@ -126,8 +126,8 @@ static bool is_noise(size_t few, size_t n)
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
 }
 
-/* Leaves out each maker of a group in turn, and judges this maker's samples by those of the other
- * makers. Makers with few samples prove nothing and are skipped. room: for n samples. */
+/* Leaves out each maker of a group in turn, and judges this maker's samples by the samples of the
+ * other makers. Makers with few samples prove nothing and are skipped. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {

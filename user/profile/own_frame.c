@@ -490,8 +490,8 @@ static bool is_python(const char *file)
 	return len > 3 && !strcmp(file + len - 3, ".py");
 }
 
-/* Returns the owner of a frame that is neither the allocator's nor the runtime's. path: of the
- * frame's mapped file, or "". */
+/* Returns the owner of a frame that is neither the allocator's nor the runtime's. path: the path of
+ * the frame's mapped file, or "". */
 static enum frame_owner owner_of_other(const struct profile *profile, const char *path,
 				       const char *name, const char *file)
 {

@@ -49,13 +49,13 @@ enum frame_owner profile__frame_owner(const struct profile *profile,
 				      const struct profile_location *location, const char *name,
 				      const char *file);
 
-/* "/usr/lib/libc.so.6": is a file of this path a library of the system's runtime? */
+/* "/usr/lib/libc.so.6": is a file with this path a library of the system's runtime? */
 bool path__is_runtime(const char *path);
 
 /* Is this the name of a function of a standard library or runtime? */
 bool function__is_runtime(const char *name);
 
-/* "/usr/bin/python3.11", "/usr/lib/libnode.so.108": is a file of this path Python or Node.js? */
+/* "/usr/bin/python3.11", "/usr/lib/libnode.so.108": is a file with this path Python or Node.js? */
 bool path__is_interpreter(const char *path);
 
 /* Is this mapped file or source file in a directory where Python or Node.js keep libraries, or

@@ -16,7 +16,7 @@
 	X(PART_ROUGH, "rough")	     /* one mean net time per call (CLOCK in windowed.h) */        \
 	X(PART_STRATA, "strata")     /* one rate for each stratum (BIRTHS in windowed.h) */        \
 	X(PART_CONTENTS, "contents") /* contents as evidence (survival.h) */                       \
-	X(PART_MISSED, "missed")     /* ages whose contents mislead (survival.h) */                \
+	X(PART_MISSED, "missed")     /* ages at which contents mislead (survival.h) */             \
 	X(PART_RENEWAL, "renewal")   /* a later free is a successor's (survival.h) */              \
 	X(PART_PRIOR, "prior")	     /* a prior where few frees were seen (survival.c) */          \
 	X(PART_ANON, "anon")	     /* the clock's factor (balance.h) */                          \

@@ -9,9 +9,9 @@
  *	inuse_sampled/bytes	the sizes of these samples, added up: `sampled_bytes`
  *	inuse_variance/bytes	the variance of inuse_space, divided by the period (the sampling
  *				interval). The division makes it about as large as inuse_space
- *	growth_per_hour/bytes	0 if growth is not known (see the comment growth_known); may be
- *				negative. This value is always there: pprof compares and merges only
- *				profiles with the same value types
+ *	growth_per_hour/bytes	0 if growth is not known (see the file's comment growth_known); may
+ *				be negative. This value is always there: pprof compares and merges
+ *				only profiles with the same value types
  *
  * A stack has up to one sample for each thread that holds some of its memory, with the labels
  * `thread` (the thread's name) and `tid`. One more sample without these two labels has all that
@@ -20,8 +20,8 @@
  * bytes. All samples have the labels `pid`, `comm` and `bytes` (the mean size of a block), where
  * these are known.
  *
- * Comments are lines "key: value". The keys are those of pprof_facts[] and the COMMENT_ names.
- * Readers show all comments above each report, so a comment that says nothing is left out.
+ * Comments are lines "key: value". The keys are in pprof_facts[], or are COMMENT_ names. Readers
+ * show all comments above each report, so a comment that says nothing is left out.
  *
  * Data that no other reader can use is in memtrace's own fields (enum pprof_own_field and the enums
  * after it). Their numbers begin at 1000, and readers of protobuf skip them. These fields are lost
@@ -84,7 +84,7 @@ enum pprof_mapping_field {
 	MAPPING_HAS_INLINE_FRAMES,
 };
 
-/* LOCATION_ADDRESS is the addr of struct profile_location, less 1. This address lies in the
+/* LOCATION_ADDRESS is the addr of struct profile_location, minus 1. This address lies in the
  * instruction that calls. */
 enum pprof_location_field {
 	LOCATION_ID = 1,
@@ -138,7 +138,7 @@ enum pprof_own_sample_field {
 /* Fields of a stack. All fields except the last two are lists of packed doubles. A list is absent
  * if all its doubles are 0, or if the comment beside its name says so. */
 enum pprof_own_stack_field {
-	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated less live */
+	OWN_STACK_FREED = 1, /* objects, bytes; absent if equal to allocated minus live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
 	OWN_STACK_LIVING, /* by class of age */
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
@@ -146,9 +146,9 @@ enum pprof_own_stack_field {
 	OWN_STACK_ENDED,     /* by class of age, if not whole numbers: LABEL_FREED is rounded */
 	OWN_STACK_WHY,
 	/* Its sampled blocks, if blocks were asked for: pairs of signed numbers (zigzag), packed.
-	 * The first number is the address less the address of the block before in this list. The
-	 * second is the size. If the profile has more than ORIGINS_MAX_KNOWN blocks, its file has
-	 * only this many of them, chosen evenly. */
+	 * The first number is the difference between the block's address and the address of the
+	 * previous block in this list. The second number is the size. If the profile has more than
+	 * ORIGINS_MAX_KNOWN blocks, its file has only this many of them, chosen evenly. */
 	OWN_STACK_BLOCKS,
 };
 
@@ -177,7 +177,7 @@ enum pprof_own_why_field {
 	OWN_WHY_NO_REGISTERS,
 };
 
-/* Raised when a field changes its meaning, not when one is added. */
+/* Raised when a field changes its meaning, not when a field is added. */
 #define PPROF_OWN_VERSION 1
 
 enum pprof_own_thread_field {
@@ -334,7 +334,7 @@ enum pprof_fact_type {
 enum pprof_fact_of {
 	FACT_OF_ANY,
 	FACT_OF_GROWING,	/* profiles with growth.stacks_known */
-	FACT_OF_PROCESS_GROWTH, /* those, and profiles with profile__knows_process_growth() */
+	FACT_OF_PROCESS_GROWTH, /* the same, and profiles with profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */

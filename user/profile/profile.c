@@ -279,7 +279,7 @@ const char *profile__keep(struct profile *profile, const char *text)
 	return_ptr(own);
 }
 
-/* Returns the highest low end of all sites' intervals of live bytes. */
+/* Each site's live bytes have an interval. Returns the highest of the intervals' low ends. */
 static double least_live(const struct profile *profile)
 {
 	double least = 0;
@@ -558,8 +558,8 @@ static double all_of(const double of[PROFILE_AGES])
 	return sum;
 }
 
-/* Merges the half-life of `other` into that of `life`: takes the mean of the rates at which objects
- * end, weighted by objects. */
+/* Merges the half-life of `other` into the half-life of `life`: takes the mean of the rates at
+ * which objects end, weighted by objects. */
 static void merge_half_life(struct site_life *life, const struct site_life *other)
 {
 	double n = all_of(life->ended) + all_of(life->living);

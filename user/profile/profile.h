@@ -61,12 +61,13 @@ struct profile_frame {
 	uint32_t line; /* 0: unknown */
 };
 
-/* Some locations have no address: those of a file that has only names of functions, and that of
- * LARGE_UNSEEN (large.h). In place of an address, each of them gets a distinct number from
- * PROFILE_NO_ADDR upwards, where no code can be. All these numbers are below PROFILE_FRAME_ADDR.
- * The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on: such a number contains the
- * address of a code object (ABI_PYTHON_FRAME in bpf/abi.h), and no code object lies in the first
- * 64 KiB of memory. A frame of an interpreter has the same number in all profiles of a run. */
+/* Some locations have no address: the locations of a file that has only names of functions, and the
+ * location of LARGE_UNSEEN (large.h). In place of an address, each of these locations gets a
+ * distinct number from PROFILE_NO_ADDR upwards, where no code can be. All these numbers are below
+ * PROFILE_FRAME_ADDR. The frames of an interpreter have numbers from PROFILE_FRAME_ADDR on: such a
+ * number contains the address of a code object (ABI_PYTHON_FRAME in bpf/abi.h), and no code object
+ * lies in the first 64 KiB of memory. A frame of an interpreter has the same number in all profiles
+ * of a run. */
 #define PROFILE_NO_ADDR	   (1ULL << 63)
 #define PROFILE_FRAME_ADDR (PROFILE_NO_ADDR + (1ULL << 32))
 
@@ -128,8 +129,8 @@ struct profile_transfer {
 /* How a stack's memory changed over a run. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that the stack ever held */
-	double low_objects, low_bytes;	 /* the least that the stack held in the snapshots of the
-					  * last two thirds of the run, and at the end */
+	double low_objects, low_bytes;	 /* the least that the stack held at the end of the run, and
+					  * in the snapshots of the last two thirds of the run */
 	/* Numbers of objects by age. ended: objects that have ended, by their age when they were
 	 * freed. living: objects that live at the end of the run, by their age then. Class i holds
 	 * ages up to 10 us times 10^i, the last class all older ones. Objects that realloc moved
@@ -169,9 +170,9 @@ struct profile_site {
 	struct estimate live;		   /* allocated during the run and not freed */
 	double alloc_objects, alloc_bytes; /* allocated over the run, estimated */
 	/* Only from windows. alloc_variance: the variance of alloc_bytes, in bytes^2. alloc_common:
-	 * the standard error of alloc_bytes that all sites of the run share, in bytes. Both are 0
-	 * if they are not known, and in continuous runs. For continuous runs estimate__of_bytes()
-	 * gives the interval of alloc_bytes. */
+	 * the part of the error of alloc_bytes that all sites of the run share, as a standard error
+	 * in bytes. Both are 0 if they are not known, and in continuous runs. For continuous runs
+	 * estimate__of_bytes() gives the interval of alloc_bytes. */
 	double alloc_variance, alloc_common;
 	double freed_objects, freed_bytes; /* freed, of what was allocated over the run */
 	/* if the profile's peak.known: estimate of what the stack held when the process held its
@@ -231,7 +232,7 @@ struct profile_windows {
 /* Figures that only a profile of regions has. */
 struct profile_regions {
 	double kind_bytes[REGION_MEMORY_KINDS]; /* live bytes, by kind of memory */
-	/* bytes of regions from before the run that were given back during the run */
+	/* bytes that were given back during the run, of regions that were mapped before the run */
 	struct optional earlier_gone_bytes;
 	/* Seconds from the start after which regions were no longer followed, because following
 	 * them cost too much. Not known: they were followed to the end. */
@@ -242,7 +243,8 @@ struct profile_regions {
  * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
  * memory that is not the allocator's. */
 struct process_growth {
-	struct optional bytes_per_s; /* a few windows show it, but not yet which stacks grow */
+	struct optional bytes_per_s; /* a few windows are enough to know it, but not to know which
+				      * stacks grow */
 	bool stacks_known; /* each site has `growth`, and `attributed` and `regions` are known */
 	struct growth attributed; /* growth of all stacks together */
 	/* growth of the regions as profile__own_growth() adds it up; 0 if regions were not
@@ -351,8 +353,9 @@ struct profile {
 			   * figure. If there are any, live bytes are a lower bound, whatever their
 			   * interval says */
 	uint64_t stacks_walked, stacks_complete; /* stacks_walked: samples whose stack was walked.
-						  * stacks_complete: those of them whose stack
-						  * reaches the start of the process or thread */
+						  * stacks_complete: the part of these samples whose
+						  * stack reaches the start of the process or
+						  * thread */
 	/* estimated share of the target's CPU time that tracing took, 0..100 */
 	struct optional overhead_pct;
 	double others_pct;    /* extra cost of calls because other tracers had probes on the same
@@ -362,8 +365,8 @@ struct profile {
 				   * were not traced. 0: there were none, or their time is not
 				   * known */
 	uint32_t n_strays; /* number of the process's children that lived at the end of the run and
-			    * were not traced; 0 also if they were not counted: in a profile of
-			    * regions, in snapshots, with a selection */
+			    * were not traced; 0 also if these children were not counted: in a
+			    * profile of regions, in snapshots, with a selection */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	/* growth of the resident part of mapped files and shared memory; 0: not known */
@@ -460,7 +463,7 @@ int profile__add_held(struct profile *profile, size_t site, size_t thread, doubl
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
 /* Adds the memory that one thread allocated and one thread freed (another thread, or the same).
- * Pairs of threads come in any order, none twice. */
+ * Pairs of threads may come in any order, but no pair may come twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
 /* Copies the text and returns the copy, which lives as long as the profile. NULL: out of memory. */
@@ -474,8 +477,8 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 /* Adds the losses of another profile. Losses of a whole run are not added up: of the two runs'
  * counts, the larger one stays. The names are not copied. */
 int profile__add_losses(struct profile *profile, const struct profile *of);
-/* The i-th counter of losses: first those of the process, then those of the run. NULL: there are no
- * more. */
+/* The i-th counter of losses: first the counters of the process, then the counters of the run.
+ * NULL: there are no more. */
 const struct profile_counter *profile__loss(const struct profile *profile, size_t i);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);
@@ -486,18 +489,18 @@ void profile_site__clear(struct profile_site *site);
 /* Replaces the location's frames. The location owns the array and its strings from then on. */
 void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,
 				  size_t n);
-/* Replaces the location's frames by one frame of which only the name is known. The name is copied.
- * 0 or -ENOMEM. */
+/* Replaces the location's frames by one frame that has only a name. The name is copied. 0 or
+ * -ENOMEM. */
 int profile_location__set_name(struct profile_location *location, const char *name);
 
-/* Returns the function that contains the location's code, not one that is inlined in it; NULL until
- * symbolized. */
+/* Returns the function that contains the location's code, not a function that is inlined there;
+ * NULL until symbolized. */
 static inline const char *profile_location__function(const struct profile_location *location)
 {
 	return location->n_frames ? location->frames[location->n_frames - 1].name : NULL;
 }
 
-/* Ends building. Sorts mappings and sets each location's mapping (the one that holds addr - 1).
+/* Ends building. Sorts mappings and sets each location's mapping (the mapping that holds addr - 1).
  * Sorts locations and threads, and corrects their numbers in the sites. Sorts sites by live bytes,
  * then allocated bytes, descending; ties by addresses, so that equal input gives equal output. In
  * linear-logarithmic time. May be called again. */
@@ -518,34 +521,35 @@ int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *
 /* Is it a profile of regions? Of page faults? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_faults(const struct profile *profile);
-/* For a profile of regions: returns a sum of growth in bytes per second. It adds up all stacks that
- * are not allocators_own, and those allocators_own stacks that have unseen_pools. */
+/* For a profile of regions: returns the sum of its stacks' growth, in bytes per second. Of the
+ * stacks that are allocators_own, only those with unseen_pools are added. */
 double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow? What an allocator maps for itself does not count. */
 bool profile__leaks(const struct profile *profile);
 /* Was it traced in windows, not all the time? */
 bool profile__is_windowed(const struct profile *profile);
-/* Is it known how fast the process grows? A few windows show this, but not yet which stacks
- * grow. */
+/* Is it known how fast the process grows? A few windows are enough to know this, but not to know
+ * which stacks grow. */
 bool profile__knows_process_growth(const struct profile *profile);
-/* Are its live bytes only a lower bound? They are if samples were dropped, if the kernel did not
- * run the probes' program for some calls, if the probes were taken out for a time, if no probe saw
- * some of the allocations, or if regions were not followed to the end. */
+/* Are its live bytes only a lower bound? Yes, if samples were dropped, if the kernel did not run
+ * the probes' program for some calls, if the probes were taken out for a time, if no probe saw some
+ * of the allocations, or if regions were not followed to the end. */
 bool profile__is_lower_bound(const struct profile *profile);
-/* Are its live bytes only an upper bound? They are if the probes were taken out for a time, if the
+/* Are its live bytes only an upper bound? Yes, if the probes were taken out for a time, if the
  * kernel did not run their program for some calls, if calls that give regions back may be lost, if
  * the main thread's end silenced the probes, or if memtrace records every allocation but no probe
- * saw some of the frees. For page faults they never are. If profile__is_lower_bound() is true as
- * well, live bytes are neither bound. */
+ * saw some of the frees. For page faults the answer is always no. If profile__is_lower_bound() is
+ * true as well, live bytes are neither a lower nor an upper bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* If nothing is known of what the process holds, returns why it was not traced: a text for people,
  * static or owned by the profile. NULL: something is known. */
 const char *profile__unknown_why(const struct profile *profile);
-/* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: that
- * of a stack or a component. If none of it was sampled, the interval begins at 0 and ends at
- * estimate__unseen(), or at 0 if the process allocated nothing. In windows this end is not known,
- * because any amount may have been missed. An end that is not known is NaN: the high end of a lower
- * bound, the low end of an upper bound, and both if the file does not say how it was sampled. */
+/* The 95 % interval of `live` in bytes. `live` is the profile's live memory, or a part of it: the
+ * live memory of a stack or a component. If none of this memory was sampled, the interval begins at
+ * 0 and ends at estimate__unseen(), or at 0 if the process allocated nothing. In windows the high
+ * end is not known in this case, because any amount may have been missed. An end that is not known
+ * is NaN: the high end of a lower bound, the low end of an upper bound, and both ends if the file
+ * does not say how it was sampled. */
 struct interval profile__live_interval(const struct profile *profile, const struct estimate *live);
 /* Is every allocation recorded, all the time? false if the file that the profile was read from does
  * not say how it was sampled. */
@@ -571,7 +575,7 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name);
 bool profile__is_filtered(const struct profile *profile);
 
 /* profile__written() finds how large a symbolized profile is when all its stacks are written out
- * with all names, also those of inlined functions. by_thread: each stack counts once for each
+ * with all names, also the names of inlined functions. by_thread: each stack counts once for each
  * thread that holds some of its memory, and once more without a thread. 0 or -ENOMEM. */
 struct profile_extent {
 	uint64_t frames, bytes;
@@ -618,9 +622,9 @@ bool profile__is_allocator_frame(const char *name);
 /* Are all functions of a symbolized location allocation functions? */
 bool profile_location__is_allocators(const struct profile_location *location);
 
-/* Finds a function of a server's memory pool that took memory from malloc in one of the stacks. If
- * there is such a function, the run did not probe the pool's functions. Returns its name (static),
- * or NULL. */
+/* Finds a pool function of a server that got memory from malloc in one of the stacks. If there is
+ * such a function, the run did not probe the pool's functions. Returns its name (static), or
+ * NULL. */
 const char *profile__pool_above_malloc(const struct profile *profile);
 
 #endif

@@ -142,8 +142,8 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 	to = parts[excess->replica].live.bytes / parts[excess->replica].weight;
 	to_room = exposure(r, excess->replica) / parts[excess->replica].weight;
 	share = to_room / (from_room + to_room);
-	/* the variance that both sides together have if nothing differs: if the rate of all
-	 * replicas is the rate of each */
+	/* the variance that both sides together have if nothing differs: then each replica has the
+	 * rate of all replicas together */
 	rate = bytes / time;
 	variance = rate / to_room + rate / from_room;
 	z = (excess->value - excess->median) / sqrt(variance + spread * spread);

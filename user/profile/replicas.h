@@ -6,10 +6,10 @@
  * is abnormal when neither reason explains the difference. So the stack's p is the larger of two
  * probabilities, one for each reason.
  *
- * - Sampling: the replica's samples are compared with those of all others together, by the binomial
- *   test (chance.h). The expected shares of samples follow from the lengths of the runs and the
- *   sampling intervals. Growth rates, and live bytes if any profile has windows, have confidence
- *   intervals of their own, so the t test is used for them.
+ * - Sampling: the replica's samples are compared with the samples of all others together, by the
+ *   binomial test (chance.h). The expected shares of samples follow from the lengths of the runs
+ *   and the sampling intervals. Growth rates, and live bytes if any profile has windows, have
+ *   confidence intervals of their own, so the t test is used for them.
  * - Different work: the spread among the other replicas shows how much difference is usual. The
  *   probability follows from the number of standard deviations by which the replica exceeds the
  *   others' median. The standard deviation is 1.4826 times the median distance from that median

@@ -118,8 +118,8 @@ static void add_range(struct resident *r, const struct resident_piece *piece)
 		r->ranges[r->n_ranges++] = range;
 }
 
-/* Adds a part for each piece. Pieces of kind RESIDENT_MAPPED are only summed up in *mapped:
- * add_sites() adds them. */
+/* Adds a part for each piece, except for pieces of kind RESIDENT_MAPPED. These are only summed up
+ * in *mapped: add_sites() adds the parts for them. */
 static int add_pieces(const struct resident_pieces *pieces, const uint64_t *blocks, size_t n_blocks,
 		      struct resident *r, struct parts *parts, struct resident_bytes *mapped)
 {
@@ -149,8 +149,8 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 }
 
 /* Finds the first frame that is neither an allocator's nor the runtime's. Returns the index of its
- * location in the site. *ret_frame: the frame's index in the location. Both 0: there is no such
- * frame. */
+ * location in the site. *ret_frame: the frame's index in the location. Both indices are 0 if there
+ * is no such frame. */
 static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
 			  size_t *ret_frame)
 {

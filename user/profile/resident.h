@@ -68,7 +68,7 @@ struct resident_bytes {
 	uint64_t mappings;	       /* number of mappings in this sum */
 };
 
-/* Adds each figure of `more` to that of `sum`. */
+/* Adds each figure of `more` to the same figure of `sum`. */
 void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes *more);
 
 #define RESIDENT_NO_SITE    UINT32_MAX
@@ -100,8 +100,8 @@ struct resident_pieces {
 
 void resident_pieces__free(struct resident_pieces *pieces);
 
-/* Adds a piece with a name (NULL: ""). Pieces must come in ascending order of address. Pieces that
- * have no room are added up in left_out. */
+/* Adds a piece with a name (NULL: ""). Pieces must come in ascending order of address. Pieces for
+ * which there is no room are added up in left_out. */
 void resident_pieces__add(struct resident_pieces *pieces, const struct resident_piece *piece,
 			  const char *name);
 
@@ -136,8 +136,8 @@ struct resident {
 	/* the heap's mappings, ascending, for the census; not in files */
 	struct heap_range *ranges;
 	size_t n_ranges;
-	/* What a census after the run found in them; owned. NULL: no census was made, or it failed
-	 * (census_failed) */
+	/* What a census after the run found in these ranges; owned. NULL: no census was made, or it
+	 * failed (census_failed) */
 	struct heap_slack *census;
 	char *census_failed;
 };
@@ -146,7 +146,7 @@ struct profile;
 
 /* The parts of the row HEAP, by the census. */
 enum resident_part {
-	RESIDENT_PART_IN_USE,	  /* blocks in use, less HEAP_LIVE; may be negative */
+	RESIDENT_PART_IN_USE,	  /* blocks in use, minus HEAP_LIVE; may be negative */
 	RESIDENT_PART_WHOLE_FREE, /* whole free pages */
 	RESIDENT_PART_FREE,	  /* free blocks on pages with blocks in use */
 	RESIDENT_PART_HEADERS,	  /* headers, and bytes that no block can use */

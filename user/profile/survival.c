@@ -214,22 +214,23 @@ struct hazards {
 	double known_s; /* the oldest of these ages */
 };
 
-/* Finds the rates of ends by class of age. last: the class of the run's length.
+/* Finds the rates of struct hazards: one for each class of age. last: the class of the run's
+ * length.
  *
  * Few frees say little about one age. But neighbouring classes of age have similar rates. So each
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
  * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as an
- * observation for the time in which one event is expected at the mean rate of all ages. Two other
- * priors were worse. The first had the mean rate of all ages as its mean. But most addresses that
- * are watched at old ages are never used again. So with the first prior, buffers that live for some
- * milliseconds seemed to live for seconds. The second was Jeffreys' prior, which adds half an event
- * to the first rate. With the second prior, blocks that leaked (half a per cent of their stack's
- * blocks) seemed to be freed.
+ * observation of a certain length: so long that one event is expected, at the mean rate of all
+ * ages. Two other priors were worse. The first had the mean rate of all ages as its mean. But most
+ * addresses that are watched at old ages are never used again. So with the first prior, buffers
+ * that live for some milliseconds seemed to live for seconds. The second was Jeffreys' prior, which
+ * adds half an event to the first rate. With the second prior, blocks that leaked (half a per cent
+ * of their stack's blocks) seemed to be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * this age is the mean of the rates at the nearest watched ages, the younger and the older one. If
- * the younger age was watched in the window of birth, the rate there is the mean over the oldest
- * ages that this window watched: those from a tenth of the oldest age on. */
+ * the younger age was watched in the window of birth, its rate is taken as the mean over the oldest
+ * ages that this window watched. These ages begin at a tenth of the oldest age. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -349,8 +350,8 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
-	/* by step, the share of blocks that end in it: of all blocks, and of those that outlive the
-	 * window of their birth */
+	/* ended: by step, the share of all blocks that ends in the step. rest_ended: the same for
+	 * the blocks that outlive the window of their birth */
 	double ended[STEPS], rest_ended[STEPS] = {};
 	double m[STEPS + 1] = {}; /* M at the beginnings of steps */
 	double f = 0, rest = 0, frees = 0, left = t->left;

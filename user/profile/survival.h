@@ -20,16 +20,16 @@
  *  windows show only these. In any case F <= M, because each block that ends causes a free at its
  *  address.
  *
- *  Contents. The first bytes at a block's address are compared with those from the window of the
- *  block's birth. U(a) is the share of blocks of age a for which they are the same. They are the
- *  same if the block lives and was not written to. If the block has ended, they are the same only
- *  if its successor has equal contents. Let q be the chance of equal contents. Then U = S + (1 - S)
- *  q. Where q is small, contents are the more precise evidence. But even where blocks differ much,
- *  a successor may have the contents of the block before it for a while. An example is a header
- *  that points to a buffer, where both are freed and allocated together. So q is the larger of two
- *  members of struct windowed_stack: `alike`, the chance for any two blocks, and `missed`, which
- *  depends on the age. Contents that change while the block lives make U too small. But S is at
- *  least 1 - M: contents that contradict this are not used. */
+ *  Contents. The first bytes at a block's address are compared with the bytes that were there in
+ *  the window of the block's birth. U(a) is the share of blocks of age a for which these bytes are
+ *  the same. They are the same if the block lives and was not written to. If the block has ended,
+ *  they are the same only if its successor has equal contents. Let q be the chance of equal
+ *  contents. Then U = S + (1 - S) q. Where q is small, contents are the more precise evidence. But
+ *  even where blocks differ much, a successor may have the contents of the block before it for a
+ *  while. An example is a header that points to a buffer, where both are freed and allocated
+ *  together. So q is the larger of two members of struct windowed_stack: `alike`, the chance for
+ *  any two blocks, and `missed`, which depends on the age. Contents that change while the block
+ *  lives make U too small. But S is at least 1 - M: contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -47,17 +47,17 @@ double survival__class_end(int class);
 
 /* What was seen of blocks, by their age, in bytes (of sampled blocks, weighted by 1/p). Times are
  * counted in calls that allocate, which are a window's clock (profile/windowed.h). Windows add to
- * these sums for days, so they are doubles: a float would stop growing at 2^24 times what each
+ * these sums for days, so the sums are doubles: a float would stop growing at 2^24 times what each
  * window adds. */
 struct survival_ages {
-	/* In the window of a block's birth. watched: bytes, times the calls while they lived.
-	 * ended: bytes that ended. */
+	/* In the window of a block's birth. watched: bytes, times the number of calls while these
+	 * bytes lived. ended: bytes that ended. */
 	double watched[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 	/* In later windows. pairs: pairs of a block and a window. exposed: these pairs, times the
 	 * window's calls that allocate. frees: pairs with a free at the block's address. */
 	double pairs[SURVIVAL_CLASSES], exposed[SURVIVAL_CLASSES], frees[SURVIVAL_CLASSES];
-	/* Contents. looked: bytes of all blocks that were due to be compared. same: bytes of those
-	 * that were found unchanged. */
+	/* Contents. looked: bytes of all blocks that were due to be compared. same: bytes of the
+	 * blocks that were found unchanged. */
 	double looked[SURVIVAL_CLASSES], same[SURVIVAL_CLASSES];
 	double looked_at[SURVIVAL_CLASSES]; /* sum of age times bytes, of compared blocks */
 };
@@ -79,8 +79,8 @@ struct survival {
 			    * ages */
 	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
-	/* Contents show shorter lives than frees do, and too few frees were seen to tell which is
-	 * right. */
+	/* Contents show shorter lives than frees do, and too few frees were seen to tell which of
+	 * the two is right. */
 	bool doubtful;
 };
 
@@ -106,8 +106,8 @@ struct survival_terms {
 	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
 	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is used, if there is any.
-	 * SURVIVAL_LEAST: S is the lower bound of survival__lowest(). Contents count in it only if
-	 * they contradict frees, but not surely (`doubtful`) */
+	 * SURVIVAL_LEAST: S is the lower bound of survival__lowest(). Contents count in this bound
+	 * only if they contradict frees, but not surely (`doubtful`) */
 	enum survival_evidence only;
 };
 

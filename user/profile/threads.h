@@ -23,8 +23,8 @@ struct pool {
 	struct estimate live;
 	double freed_self;	/* allocated and freed by the same thread of the pool */
 	double freed_by_others; /* allocated by the pool's threads, freed by any other thread, also
-				 * by one of the same pool */
-	double freed_of_others; /* allocated by any other thread, freed by one of the pool's */
+				 * by another thread of the same pool */
+	double freed_of_others; /* allocated by any other thread, freed by a thread of the pool */
 };
 
 /* Writes the name of a thread's pool (the thread's name has at most 15 bytes) to `to`, which has

@@ -16,8 +16,8 @@
 #define NO_FILE	 "(no file)"
 #define NO_RULE	 "(no rule)"
 #define NO_STACK "[no stack]"
-/* If the bytes of a stack exceed those of its threads by no more than this share of the stack, the
- * excess is rounding. */
+/* A stack may have more bytes than its threads together. If the excess is at most this share of the
+ * stack, it is rounding. */
 #define ROUNDING 1e-6
 
 static const char *const weight_names[PROFILE_WEIGHTS] = {"live",  "objects", "allocated",

@@ -51,9 +51,9 @@ const char *view_options__refusal(const struct view_options *options,
 const char *view_options__relax(struct view_options *options, const struct profile *profile);
 
 struct profile_view {
-	struct profile profile; /* the original profile must outlive the view, because it owns all
-				 * but the members below. Never pass this copy to profile__free()
-				 * or to functions that build a profile */
+	struct profile profile; /* the original profile must outlive the view, because the original
+				 * owns all but the members below. Never pass this copy to
+				 * profile__free() or to functions that build a profile */
 	struct profile_site *sites; /* private from here on: owned by the view */
 	struct profile_location *locations;
 	struct profile_frame *frames;

@@ -59,10 +59,10 @@ struct why_step {
 	/* C++ class of the block, demangled; for a chain, the class of its first and last block.
 	 * Owned by the report. NULL: no class is known */
 	const char *type;
-	/* Function that allocated the block, or the first block of the chain. In a merged row: the
-	 * function that allocated all blocks at this step whose maker is known. Owned by the struct
-	 * why_makers (cli/why.h) that the report was made with. NULL: not known, or
-	 * makers_differ. */
+	/* Function that allocated the block, or the first block of the chain. In a merged row, some
+	 * blocks at this step may have no known maker. All others were allocated by this function.
+	 * Owned by the struct why_makers (cli/why.h) that the report was made with. NULL: not
+	 * known, or makers_differ. */
 	const char *maker;
 	/* of the row's blocks, the number whose path has a known maker at this step */
 	uint64_t made;
@@ -143,7 +143,7 @@ struct site_why {
 	/* blocks that the last full scan did not reach, and that are not called lost: either
 	 * another scan found a pointer to them, or no block of this search can be called lost */
 	uint64_t in_doubt;
-	uint64_t gone;	   /* freed meanwhile, or not in memory of the allocators that were read */
+	uint64_t gone;	   /* freed meanwhile, or not in the allocators' memory that was read */
 	uint64_t followed; /* held blocks whose paths were followed: the most common paths are in
 			    * holders */
 	struct site_holder *holders; /* by blocks, descending; owned */

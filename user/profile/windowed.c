@@ -44,7 +44,7 @@ struct context {
 	/* By stratum. rates: bytes allocated per second. The others are for continuous strata, as
 	 * in struct windowed_born. left: bytes of the stratum that were alive at its end. held:
 	 * bytes of this and all earlier continuous strata that were held at its end. lost: bytes
-	 * lost since the end of the continuous stratum before it */
+	 * lost since the end of the continuous stratum before this one */
 	double *rates, *left, *held, *lost;
 	/* hazard: the rate, per second, at which bytes that live at a stretch's end are lost later,
 	 * as later stretches show. hazard_high: the upper limit of this rate */
@@ -82,8 +82,8 @@ static struct context context_of(const struct windowed_run *run,
 	};
 }
 
-/* Returns how long all continuous strata were, or all others, in seconds. With rates, returns the
- * bytes allocated in that time. */
+/* Returns the length of all continuous strata together, or of all others, in seconds. With rates,
+ * returns the bytes allocated in these strata. */
 static double sum_strata(const struct context *c, bool continuous, const double *rates)
 {
 	double sum = 0;
@@ -112,8 +112,8 @@ static size_t last_stretch(const struct context *c, double t)
 	return last;
 }
 
-/* Of the bytes that a continuous stratum held at its end, returns those that were born in stretches
- * before its last one. */
+/* Of the bytes that a continuous stratum held at its end, returns those that were born before the
+ * stratum's last stretch. */
 static double held_from_before(const struct context *c, size_t i)
 {
 	size_t window = c->strata->at[i].first;
@@ -128,8 +128,8 @@ static double held_from_before(const struct context *c, size_t i)
 
 /* Some blocks end unseen before a continuous stratum ends, and still count as held at its end (LIVE
  * in windowed.h). Returns an upper limit of the bytes of these blocks. After a block has ended
- * unseen, other blocks get its address. The address is then freed at the same rate as that of a
- * live block. From the first such free on, the block's end is known. */
+ * unseen, other blocks get its address. The address is then freed as often as the address of a live
+ * block. From the first such free on, the block's end is known. */
 static double ended_unseen(const struct context *c, size_t last)
 {
 	double held = 0, allocated = 0, lost = 0;
@@ -149,8 +149,8 @@ static double ended_unseen(const struct context *c, size_t last)
 	return fmin(fmin(held_from_before(c, last), allocated), lost);
 }
 
-/* Of the bytes alive at a stretch's end, returns the share that is left `age` seconds later. It is
- * more than 0. */
+/* Of the bytes alive at a stretch's end, returns the share that is left `age` seconds later. The
+ * share is more than 0. */
 static double left_after(const struct context *c, double age)
 {
 	const struct survival *s = &c->cohort;
@@ -162,7 +162,7 @@ static double left_after(const struct context *c, double age)
 /* Each continuous stratum has left some bytes behind. left_after() estimates how many of these are
  * still live at the end of the last continuous stratum before time t. The number of bytes really
  * held at that moment is known. Half of ended_unseen() is subtracted from that number. Returns the
- * factor by which the sum of the estimates must be multiplied to give the difference. */
+ * factor that turns the sum of the estimates into this difference. */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);
@@ -196,8 +196,8 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 }
 
 /* Returns how many bytes born in continuous stratum i were held at its end. If the stratum consists
- * of several merged stretches, left[i] also counts bytes that ended before its end. Otherwise the
- * result is left[i]. */
+ * of several merged stretches, left[i] also counts bytes that ended before the stratum's end.
+ * Otherwise the result is left[i]. */
 static double own_at_end(const struct context *c, size_t i)
 {
 	size_t last = last_stretch(c, c->strata->at[i].from_s);
@@ -208,7 +208,7 @@ static double own_at_end(const struct context *c, size_t i)
 
 /* Returns how many bytes of a continuous stratum were born before to_s and live at time t. share:
  * held_share() at t. If t lies within the stratum, S tells the number. If S is not known, the
- * number is that at the stratum's end. In both cases the result is at most the number of bytes
+ * number at the stratum's end is taken. In both cases the result is at most the number of bytes
  * born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
@@ -224,8 +224,8 @@ static double live_of_stretch(const struct context *c, size_t i, double t, doubl
 	return fmin(own_at_end(c, i) * part, c->rates[i] * (to_s - h->from_s));
 }
 
-/* Finds the live bytes at time t that are older than `age` at that time: those of continuous
- * strata, and those of all others. */
+/* Finds the live bytes at time t that are older than `age` at that time. Bytes born in continuous
+ * strata (stretches) and in all others are counted apart. */
 static void live_parts(const struct context *c, double t, double age, double *ret_stretches,
 		       double *ret_others)
 {
@@ -379,11 +379,11 @@ static void fill_in(struct context *c)
 	}
 }
 
-/* Sets hazard and hazard_high by the rate of a life table. If the share p of the bytes held at a
- * stretch's end is lost by the next stretch's end, the rate is -log(1 - p) / (the time between the
- * two ends). The mean over all stretches is taken. sample: bytes that one sampled block stands for.
- * hazard_high allows for 3 samples more, because if 3 events are expected, none is seen in 5 of 100
- * cases. */
+/* Sets hazard and hazard_high by the rate of a life table. Let p be the share of the bytes held at
+ * a stretch's end that is lost by the next stretch's end. The rate is -log(1 - p) / (the time
+ * between the two ends). The mean over all stretches is taken. sample: bytes that one sampled block
+ * stands for. hazard_high allows for 3 samples more, because if 3 events are expected, none is seen
+ * in 5 of 100 cases. */
 static void set_hazard(struct context *c, double sample)
 {
 	double exposed = 0, since = 0, held = 0, events = 0, lost = 0;
@@ -544,12 +544,12 @@ struct error {
 
 /* Finds the error of one figure: the spread between windows, and what sampling adds in continuous
  * stretches. lives: the figure is of live memory. Its error then also includes half of
- * ended_unseen(). It also includes those live bytes born outside of stretches that are known only
- * from the share in stretches (LIVE in windowed.h). With too few windows no spread is known, and
- * the rest of the run may differ from the one window. The time outside of the window may then have
- * twice as many bytes as the window says, or none. For live memory there is one more error: blocks
- * that lived when tracing stopped may have ended since. If the time since then is as long as the
- * traced time, all of them may have ended. If most of the run lies outside of the window, the time
+ * ended_unseen(). The part of the estimate that rests on the share of live bytes in stretches (LIVE
+ * in windowed.h) is added to the error, too. With too few windows no spread is known, and the rest
+ * of the run may differ from the one window. The time outside of the window may then have twice as
+ * many bytes as the window says, or none. For live memory there is one more error: blocks that
+ * lived when tracing stopped may have ended since. If the time since then is as long as the traced
+ * time, all of these blocks may have ended. If most of the run lies outside of the window, the time
  * outside may have as many bytes as the heap has room for. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)

@@ -2,8 +2,8 @@
 /* Estimates what a process holds, allocates and grows by, from windows: short stretches of time in
  * which its probes were in place. All printed figures of windowed runs follow from this one model.
  *
- * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. A
- * process that does not run does not allocate. A process that is slowed down by probes allocates
+ * CLOCK. Time is the process's net CPU time: its CPU time minus the CPU time that the probes took.
+ * A process that does not run does not allocate. A process that is slowed down by probes allocates
  * less. All seconds here are seconds of net CPU time since the run's start, unless a name says
  * wall.
  *
@@ -15,8 +15,8 @@
  * the windows of a stratum (BIRTHS) share a mean net time per call.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
- * 3rd ed., chapters 5A and 9). Eight to fifteen consecutive windows (fewer if there are not as
- * many) make a stratum h of T_h seconds, of which t_h lie in its windows. A stack that allocated
+ * 3rd ed., chapters 5A and 9). Eight to fifteen consecutive windows (fewer if there are fewer)
+ * make a stratum h. It has T_h seconds, and t_h of these lie in its windows. A stack that allocated
  * b_h bytes in these windows allocates at the rate
  *
  *	r_h = b_h / t_h,				allocated = sum over h of r_h T_h.
@@ -73,11 +73,11 @@
  * the share 1 - S(min(A, T - u)) ended at the age A or younger. So the bytes that ended at the age
  * A or younger have two parts. The first part is the share 1 - S(A) of what was allocated until the
  * time T - A. The second part is all bytes allocated later that do not live at T. These ages are in
- * net time. An age by the wall clock is computed as the age in net time, times the run's wall time
- * divided by its net time.
+ * net time. To get an age by the wall clock, the age in net time is multiplied by the run's wall
+ * time and divided by the run's net time.
  *
- * ERRORS. Windows are few and differ from each other. So the error of every figure is that of a
- * jackknife, which leaves out one group of windows at a time (Cochran, section 6.17; Wolter,
+ * ERRORS. Windows are few and differ from each other. So the error of every figure is estimated by
+ * a jackknife, which leaves out one group of windows at a time (Cochran, section 6.17; Wolter,
  * Introduction to Variance Estimation, chapter 4). Intervals use Student's quantile for the number
  * of groups. The number of blocks that live at one moment is random, too, and its variance is its
  * mean (Poisson). For blocks of z bytes, this randomness adds L(t) z to the variance of live bytes.
@@ -109,7 +109,7 @@ struct windowed_window {
 	double interval_bytes; /* its mean sampling interval */
 	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
-	double net_blocks;     /* blocks allocated less blocks freed; NaN: not known */
+	double net_blocks;     /* number of blocks allocated minus number freed; NaN: not known */
 	double stands;	       /* the number of windows that it stands for, because others were
 				* dropped; 0 means 1 */
 	bool continuous;       /* a stretch of continuous tracing, which stands only for itself */
@@ -129,18 +129,19 @@ static inline double windowed_window__stands(const struct windowed_window *windo
  * window. Bytes and objects are weighted by 1/p. */
 struct windowed_born {
 	uint32_t window; /* index */
-	/* For a stretch that was merged from several (ledger/old_windows.h): in how many of these
-	 * the stack allocated, less 1. */
+	/* For a stretch that was merged from several (ledger/old_windows.h): the number of these
+	 * stretches in which the stack allocated, minus 1. */
 	uint32_t more;
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* the part of `bytes` that was alive at the window's end */
 	/* For a stretch that was merged from several: left_bytes adds up the bytes that were alive
-	 * at the end of each of these. earlier_bytes is the same sum without the last of them. */
+	 * at the end of each of these stretches. earlier_bytes is the same sum without the last of
+	 * these stretches. */
 	double earlier_bytes;
 	/* Only for a continuous stretch: bytes born in it and in all continuous stretches before
-	 * it, less the bytes that were known, at its end, to have ended. If a stretch has no
+	 * it. Bytes that were known at its end to have ended are subtracted. If a stretch has no
 	 * element in the stack's born[], it held as much as the stretch before it. */
 	double held_bytes;
 	double held_objects, held_squares; /* of the same blocks: their number, and the variance of
@@ -173,14 +174,14 @@ struct windowed_stack {
 	 * not known, because no two such blocks have known contents */
 	double alike;
 	/* For each of SURVIVAL_CLASSES ages: the share of ended blocks whose address has the same
-	 * contents again. For these, contents do not show the end. NULL: none */
+	 * contents again. For these blocks, contents do not show the end. NULL: none */
 	const float *missed;
 	/* share of the stack's bytes that is in blocks of no more than a page (RESIDENT in
 	 * balance.h) */
 	double small;
 	double header; /* bytes in front of each block: balance__footprint() */
-	/* SURVIVAL_CONTENTS or SURVIVAL_ENDS: only this evidence is used, because the other one is
-	 * known to be wrong */
+	/* SURVIVAL_CONTENTS or SURVIVAL_ENDS: only this evidence is used, because the other
+	 * evidence is known to be wrong */
 	enum survival_evidence believed;
 };
 
@@ -189,13 +190,13 @@ struct windowed_stack {
  * two standard errors of the figure are e^(2s) - 1. */
 double windowed__reach(double clock_error);
 
-/* What is known of the process as a whole, not from its stacks. Per wall second. Not known:
- * blocks_per_s is NaN, and the interval is infinite. */
+/* What is known of the process as a whole, not from its stacks. The figures are per wall second. If
+ * they are not known, blocks_per_s is NaN, and the interval is infinite. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* blocks gained, and the 95 % interval */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
-	 * and the differences between windows' net times and those that their numbers of calls
-	 * predict. */
+	 * and the differences between windows' net times and the net times that the windows'
+	 * numbers of calls predict. */
 	double clock_error;
 };
 
@@ -204,8 +205,8 @@ struct windowed_run {
 	size_t n_windows;
 	size_t n_before; /* the first n_before windows are of the program before an exec: they
 			  * belong to no stack */
-	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over,
-				  * and at its end */
+	double quarter_s, end_s; /* the net clock: when a quarter of the run's wall time was over,
+				  * and at the run's end */
 	double wall_s;		 /* the run's length by the wall clock */
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
@@ -242,7 +243,7 @@ struct windowed_result {
 			     * the clock (profile/balance.h), and the error of what continuous
 			     * stretches do not show (LIVE). If windows are too few to show how they
 			     * differ, it also includes the error of the time outside of windows */
-	/* limits of live bytes that do not come from windows; 0: none. Set by the caller */
+	/* limits of live bytes, known from other facts than windows; 0: none. Set by the caller */
 	double least, most;
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
