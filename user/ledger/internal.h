@@ -54,8 +54,8 @@ int old_stretches__merge(struct survivors *survivors, struct net_clock *clock);
  * and were never followed.) 0 or -ENOMEM. */
 int let_go__half(struct survivors *survivors);
 
-/* Reads the contents of the blocks that were born in the last window, in the part of it that is not
- * harvested yet. 0, -ENOMEM, or what the reader returns. */
+/* Reads the contents of the blocks that were born in the last window, in the part of this window
+ * that is not harvested yet. 0, -ENOMEM, or what the reader returns. */
 int contents__read_new(struct survivors *survivors, survivors_reader reader, void *ctx);
 
 #endif

@@ -21,7 +21,7 @@
 #define BESIDE	    4	 /* gaps that are up to this many windows away are used */
 #define LEAST_N	    4	 /* least number of windows for a spread */
 #define DOUBT	    3	 /* standard errors: estimates that differ by more are not combined */
-#define DOUBT_WAITS 1.5	 /* the same, between bytes and limits by waits, which may be wrong */
+#define DOUBT_WAITS 1.5	 /* the same, between bytes and limits by waits (these may be wrong) */
 #define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
 #define MOSTLY	    0.5
 #define LEAST_WAITS 20	/* in windows: with fewer, nothing is known from waits */

@@ -25,8 +25,8 @@
 #define NET_CLOCK_FELT_IO_ERROR 0.5
 /* When a thread comes back from a wait, the probes' code and data are in no CPU cache, either. So
  * each wait adds this much to the cost of probes, in nanoseconds, with this standard deviation. In
- * a measurement with 1 to 64 pairs of calls after each wait, probes took 1,600 ns less to 6,800 ns
- * more per wait than their calibrated cost (docs/windows.md). */
+ * a measurement with 1 to 64 pairs of calls after each wait, the cost of probes per wait was
+ * between 1,600 ns below and 6,800 ns above the calibrated cost (docs/windows.md). */
 #define NET_CLOCK_WAIT_NS	3000
 #define NET_CLOCK_WAIT_ERROR_NS 3000
 /* The probability that F has a further error, and the standard deviation of this error. One virtual
@@ -64,10 +64,10 @@
  *
  *	s / r <= net <= u * d.
  *
- * The lower limit: if probes slow a process down, more work has come in when it comes back from a
- * wait. So it waits less often for the same work. If it always has work, it does not wait at all,
- * and the limit is 0. The upper limit: the amount of work that comes in per second does not grow
- * when probes slow a process down. The probability that a window begins is proportional to CPU
+ * The lower limit: if probes slow a process down, more work has come in when the process comes back
+ * from a wait. So it waits less often for the same work. If it always has work, it does not wait at
+ * all, and the limit is 0. The upper limit: the amount of work that comes in per second does not
+ * grow when probes slow a process down. The probability that a window begins is proportional to CPU
  * time. So u is a mean weighted by net time, not by wall time. Both limits are sums over windows,
  * with errors as for WORK.
  *

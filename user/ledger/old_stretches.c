@@ -89,8 +89,9 @@ static int swap_gaps(const struct survivors *s, const uint32_t *index, struct ne
  * held when the first of the two stretches began.
  *
  * Some of the blocks that were lost in the second stretch were born in the first one, the rest
- * before it. It is assumed that the rest has the same share of this loss as of the bytes held
- * between the two stretches. */
+ * before it. Of the bytes held between the two stretches, blocks from before the first stretch had
+ * a share. It is assumed that these blocks have the same share of the bytes lost in the second
+ * stretch. */
 static void add_births(struct windowed_born *to, const struct windowed_born *born, double before)
 {
 	double kept = fmax(before - to->lost_bytes, 0);

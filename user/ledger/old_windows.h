@@ -13,11 +13,11 @@
  * that directly follow another stretch, with no kept window between the two. When there are
  * OLD_WINDOWS_MAX of these, neighbours of the older half are merged by 2, 4, 8 ... Each stretch is
  * swapped with the gap behind it (net_clock__swap()), so that it ends where the next stretch
- * begins. Then both stretches are one, and both gaps are one. Births are added up, and so is the
- * traced time. The bytes held at the end of the last stretch are the bytes held at the end of the
- * merged one. Only ages change: a block of the first stretch seems to be younger by the length of
- * the gap. This is a few thousandths of the run at most, because the older half has a thousand
- * stretches or more.
+ * begins. Then the two stretches have become one stretch, and the two gaps one gap. Births are
+ * added up, and so is the traced time. The bytes held at the end of the last stretch are the bytes
+ * held at the end of the merged one. Only ages change: a block of the first stretch seems to be
+ * younger by the length of the gap. This is a few thousandths of the run at most, because the older
+ * half has a thousand stretches or more.
  *
  * The evidence of how long blocks live is one sum for all windows (struct survival_ages). This sum
  * stays as it is. */
@@ -30,9 +30,9 @@
 
 #define OLD_WINDOWS_MAX 4096
 
-/* If there are too many windows, drops old ones, and their edges from the clock. Merges old
- * stretches. Call it after survivors__harvest(). 0 or -ENOMEM: neither was done, or only the
- * first. */
+/* If there are too many windows, drops old windows, and removes their edges from the clock. Merges
+ * old stretches. Call it after survivors__harvest(). 0 or -ENOMEM: neither was done, or windows
+ * were dropped but stretches were not merged. */
 int old_windows__drop(struct survivors *survivors, struct net_clock *clock,
 		      struct reallocs *reallocs);
 

@@ -16,7 +16,7 @@
 
 struct series_point {
 	struct abi_site_key site;
-	double bytes, objects; /* held: allocated less freed */
+	double bytes, objects; /* held: allocated minus freed */
 	double alloc_bytes;    /* allocated so far */
 };
 
@@ -44,8 +44,8 @@ int series__add(struct series *series, uint64_t now_ns, const struct capture_tab
 
 /* Finds the boundaries between which growth is measured, ascending. They are snapshots in the last
  * two thirds of [start_ns, end_ns], as evenly spaced as possible. The end itself is not included.
- * Earlier snapshots are left out: a population that is in balance later may still have been filling
- * up at that time. Returns their number, at most SERIES_SEGMENTS. */
+ * Earlier snapshots are left out, because a population that reaches a balance later may still have
+ * been filling up at that time. Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -66,7 +66,7 @@ struct sizes {
 	struct {
 		uint64_t time_ns;
 		uint64_t bytes;
-	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second one is removed */
+	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second size is removed */
 	size_t n;
 	uint64_t period_ns, next_ns;
 	bool early; /* the last entry came too early: the next one replaces it */

@@ -415,7 +415,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	}
 	/* contents of a block that may not be filled in yet do not count */
 	if (!rc && contents__read_new(s, reader, ctx) == -ENOMEM)
-		rc = -ENOMEM; /* otherwise the process is gone, and its contents stay unknown */
+		rc = -ENOMEM; /* otherwise the process is gone, and the contents stay unknown */
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].window + 1 == s->n_windows &&
 		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)

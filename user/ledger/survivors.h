@@ -35,12 +35,12 @@
 #define SURVIVORS_FILL_NS 2000000ULL
 
 struct survivors_window {
-	uint64_t number; /* its number among all windows so far, also those that were dropped
+	uint64_t number;	   /* its number among all windows so far, including dropped ones
 				    * (ledger/old_windows.h). Set by survivors__meet() */
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC. Probes were in place all that time. */
 	uint64_t interval;	   /* the sampling interval, mean bytes */
 	uint64_t allocs;	   /* allocating calls in the window */
-	/* blocks allocated less blocks freed: capture__net_blocks() */
+	/* blocks allocated minus blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
 	bool bulk;	 /* net_blocks is not known, because blocks that end with their pools are
 			  * not counted */
@@ -63,8 +63,8 @@ struct survivors_block {
 	bool hashed;  /* its contents were known when it was new */
 	bool changed; /* its contents have changed since, or cannot be read any more */
 	bool let_go;  /* not followed any more: removed at the next harvest */
-	/* how often half of all blocks were let go since its birth, so it stands for 2^halved
-	 * blocks */
+	/* how often half of all blocks were let go since the birth of this block. It stands for
+	 * 2^halved blocks */
 	uint8_t halved;
 };
 
@@ -84,7 +84,7 @@ struct survivors_stack {
 	size_t n_born;
 	/* Counts by age: of the blocks born in the windows of each group, and of the blocks born in
 	 * continuous stretches. NULL: nothing was counted. (A program may have ten thousand stacks,
-	 * and see most of them just once.) */
+	 * most of which allocate just once.) */
 	struct survival_ages *groups[WINDOWED_GROUPS], *cohort;
 	double alike; /* result of survivors__compare(): see struct windowed_stack */
 	/* sized: bytes born in windows. small: the part of them in blocks of SURVIVORS_SMALL bytes
@@ -121,8 +121,8 @@ struct survivors_counts {
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes. age_s: the block's age, in net seconds, when it ended. If it did not end
-	 * in the window of its birth, its age at the end of this window */
+	/* weight: bytes. age_s: the block's age, in net seconds, when it ended. If the block did
+	 * not end in the window of its birth: its age at the end of this window */
 	double weight, age_s;
 	bool died;
 };
@@ -178,8 +178,8 @@ int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
  * side's table a moment after window->end_ns. The blocks that were born in the window are followed
  * from now on, and their contents are read. now_ns: the time of that reading. If a window begins
  * where the last one ended, it continues the last one. (Both must be continuous, or neither.) If
- * window->continuous, no ends were reported, so a block that is missing from the table has ended.
- * forget() is called for blocks born in no window. 0 or -ENOMEM. */
+ * window->continuous is set, no ends were reported, so a block that is missing from the table has
+ * ended. forget() is called for blocks born in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -224,7 +224,7 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
 /* Finds for every stack the chance q that a block's successor at its address has the same contents.
  * q is the larger of two estimates (struct windowed_stack):
  *
- *   alike   the share of pairs of blocks of one size that have equal contents.
+ *   alike   of all pairs of blocks with the same size: the share that has equal contents.
  *   missed  by age: the share of the changes that contents should show, but do not. In windows,
  *           frees are seen at the addresses of the stack's blocks, at a rate r. So if q were 0, the
  *           share 1 - exp(-r t) of the blocks would have changed after t seconds. Fewer have

@@ -115,9 +115,9 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for
  * another process's turn counts as a window, however little it costs. (A process may have only such
- * turns. If they did not count as windows, nothing would be known of the process. Whether turns are
- * limited depends on whether the last slot is free, which changes often. So a turn counts as
- * continuous tracing only when it has lasted twice as long as a limited turn may last.) */
+ * turns. If they did not count as windows, nothing would be known of the process. Turns are limited
+ * while no slot is free, and this changes often. So a turn counts as continuous tracing only when
+ * it has lasted twice as long as a limited turn may last.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&
@@ -191,8 +191,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are the process's probes out? They count as out if none was hit since the last check. (A process
- * that made no call since then may still have probes, which does no harm.) */
+/* Are the process's probes out? They count as out if no probe was hit since the last check. (A
+ * process that made no call since then may still have probes, which does no harm.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;

@@ -14,7 +14,7 @@
  *
  * When a limit is exceeded, probes are removed from the code of all processes. From then on, a few
  * processes at a time have probes, for a window each. (windows.h keeps the limit of each process.)
- * The host's debt is the cost of tracing so far, less the allowed share of the machine's CPU time
+ * The host's debt is the cost of tracing so far, minus the allowed share of the machine's CPU time
  * so far. No window is opened while the sum of this debt and the further cost expected of open
  * windows is above zero. So the windows together keep the limit on average.
  *
@@ -34,12 +34,12 @@
  * budget has allowed no window for some time. The reason: a nearly idle process may cost a few per
  * cent of a core, and some nearly idle processes together can use up the whole budget.
  *
- * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
- * would exceed its own limit. The forecast is a sum over processes: the cost per CPU time of each
- * process, learnt in its windows, times the CPU time that it uses now. The forecast leaves out
- * processes that are not traced but run code that has probes. The cost of these processes shows
- * only when the return is tried. So each attempt that fails doubles the time to the next
- * attempt. */
+ * The return to tracing everywhere is tried when a forecast of the cost is at most half of the
+ * budget, and no process would exceed its own limit. The forecast is a sum over processes: the cost
+ * per CPU time of each process, learnt in its windows, times the CPU time that it uses now. The
+ * forecast leaves out processes that are not traced but run code that has probes. The cost of these
+ * processes shows only when the return is tried. So each attempt that fails doubles the time to the
+ * next attempt. */
 #ifndef MEMTRACE_PACE_HOST_H
 #define MEMTRACE_PACE_HOST_H
 
@@ -120,7 +120,7 @@ bool host__coarsen(struct host *host, uint64_t now_ns);
  * second, with the process's totals at now_ns. samples_ns: the part of the cost that samples took.
  * thinning: how far apart the process's samples are. If the limit is exceeded, but samples farther
  * apart can still help, puts them farther apart and returns false. If the limit is kept, may put
- * them closer. */
+ * them closer together. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);
@@ -130,15 +130,15 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 
-/* Notes that the probes have been removed everywhere since out_ns. Between out_ns and now_ns the
- * caller may have been busy, for example with the harvest. */
+/* Notes that the probes have been out of the code of all processes since out_ns. Between out_ns and
+ * now_ns the caller may have been busy, for example with the harvest. */
 void host__left(struct host *host, uint64_t out_ns, uint64_t now_ns);
 /* Notes that the probes are everywhere again (returned), or that they could not be placed
  * everywhere again and are still out (not_returned). */
 void host__returned(struct host *host, uint64_t now_ns);
 void host__not_returned(struct host *host, uint64_t now_ns);
 
-/* Were probes everywhere from from_ns to to_ns? false, too, if probes were removed and put back
+/* Were probes everywhere from from_ns to to_ns? Also false if probes were removed and put back
  * since from_ns. */
 bool host__was_everywhere(const struct host *host, uint64_t from_ns, uint64_t to_ns);
 

@@ -11,7 +11,7 @@
 
 #define CLOSED_LOOK_NS (10 * MS)   /* how often to ask whether a window's probes are out */
 #define TICK_NS	       (100 * MS)  /* how often costs and turns are checked */
-#define IN_VAIN_NS     (2000 * MS) /* before a process that could not be probed is tried again */
+#define IN_VAIN_NS     (2000 * MS) /* wait after a failed attempt to probe a process */
 
 static inline uint64_t pace__now_ns(struct scheduler *sc)
 {
@@ -38,7 +38,7 @@ void pace__watch_spare(struct scheduler *sc);
 /* Reads the totals of a process. Totals are read nowhere else. */
 void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu);
 double pace__machine_cost_ns(struct scheduler *sc);
-/* Adds the time and the machine's cost since the last call to the host's account. */
+/* Adds to the host's account the time, and the machine's cost, since the last call. */
 void pace__book(struct scheduler *sc);
 /* Adds the extra cost that several processes cause if they have windows at the same time. Call it
  * before the number of open windows changes. */
@@ -50,9 +50,9 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 /* Calls ops->harvest() for all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
-/* Returns the factor of the sampling interval of a process that is traced continuously. This is its
- * own factor or, while probes are everywhere, the factor for all processes, if that is above 1 and
- * larger than its own. */
+/* Returns the factor of the sampling interval of a process that is traced continuously. As a rule
+ * this is the process's own factor. But while probes are everywhere, it is the factor for all
+ * processes, if that factor is above 1 and larger than the process's own factor. */
 double pace__factor(const struct scheduler *sc, const struct paced *p);
 /* For a process that is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);

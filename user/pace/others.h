@@ -22,8 +22,8 @@ struct others {
 
 /* Returns the extra cost of a call, divided by its cost without other probes. trapped: the share of
  * calls whose return the kernel traps only because of other probes. visited: how many probes for
- * other processes are on the function. run: how many other probes on it run their program for this
- * process. */
+ * other processes are on the function. run: how many other probes on the function run their program
+ * for this process. */
 double others__share(double trapped, double visited, double run);
 
 /* Returns the extra cost of all calls so far, in nanoseconds. counts, calls_ns: present totals.

@@ -53,7 +53,7 @@ struct paced {
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last harvested */
 	double noted_cost_ns, noted_felt_ns;
 	/* shared: when watch_calm() last read the process's totals, and the totals then.
-	 * calm_since_ns: 0 if it has not read them since tracing last cost much */
+	 * calm_since_ns 0: watch_calm() has not read them since tracing last cost much */
 	uint64_t calm_since_ns;
 	double calm_cost_ns, calm_samples_ns, calm_cpu_ns;
 };
@@ -164,8 +164,8 @@ struct scheduler {
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured are set */
 	size_t n_favoured;
 	/* only if probes are shared. calm_look_ns: when watch_calm() next looks at processes that
-	 * cost little. fine_after_ns: until this time, no sampling interval is shorter than the one
-	 * asked for */
+	 * cost little. fine_after_ns: until this time, no sampling interval is shorter than the
+	 * interval asked for */
 	uint64_t calm_look_ns, fine_after_ns;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
@@ -209,8 +209,8 @@ bool scheduler__may_favour(const struct scheduler *scheduler);
 
 /* Gives the process more windows for PACE_FAVOUR_NS: tracing may cost it limits.favour, and with
  * shared probes it gets several times as many turns. The host's limit stays as it is. 0; -ENOTSUP:
- * limits.favour or the limits as a whole allow no more windows than the process has; -EALREADY: it
- * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED other
+ * limits.favour, or the limits as a whole, do not allow the process more windows; -EALREADY: it is
+ * favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED other
  * processes are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
@@ -242,8 +242,8 @@ void scheduler__harvest(struct scheduler *scheduler);
 
 /* Call it after other code has removed all probes. when_ns: when they were removed. Windows that
  * were open are discarded, because the ends of their blocks were not seen. Continuous tracing
- * counts up to when_ns. Of its blocks, those that the kernel's tables still have count as live. All
- * probes are put back as after a gap. */
+ * counts up to when_ns. Blocks of continuous tracing count as live if the kernel's tables still
+ * have them. All probes are put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* Ends the run: harvests the last window of each process, and reads the contents of all blocks once

@@ -8,8 +8,8 @@
  * reason: a process may begin to allocate at its start, or at the moment when work comes. */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
-/* Each process makes a tick longer by this, so that no more than 5,000 processes are checked a
- * second. */
+/* For each process, a tick becomes longer by this time, so that no more than 5,000 processes are
+ * checked per second. */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read in a tick, in turn */
@@ -28,7 +28,7 @@
 /* If samples closer than asked for cost the host too much, they are not tried again for this
  * time. */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)	   /* if probes were removed longer ago, other code did it */
+#define LATE_NS	      (10 * MS)	   /* if probes are out for longer, other code removed them */
 #define PIECE_NS      (2000 * MS)  /* length of the pieces of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same length, if probes are in the code of all processes */
 
@@ -162,8 +162,8 @@ static void come_back(struct scheduler *sc)
 	}
 }
 
-/* While probes are in the code of all processes: does one process cost too much, even with its
- * samples farther apart? */
+/* While probes are in the code of all processes: does tracing one process cost too much? If samples
+ * farther apart can still help, puts them farther apart and returns false. */
 static bool is_too_dear(struct scheduler *sc, struct paced *p)
 {
 	struct thinning *thinning = &p->windows.thinning;
@@ -237,8 +237,8 @@ static void forget_calm(struct scheduler *sc)
 		sc->processes[i]->calm_since_ns = 0;
 }
 
-/* While probes are in the code of all processes: removes them if one process, or all together, cost
- * too much. */
+/* While probes are in the code of all processes: removes them if tracing one process, or all
+ * processes together, costs too much. */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -262,8 +262,8 @@ static void watch_costs(struct scheduler *sc)
 			       : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
 	/* If only the host's limit is exceeded, the probes stay in the code of all processes until
-	 * the second busy tick. At the first one, nothing is known yet about the processes that
-	 * cost so much. */
+	 * the second busy tick. At the first busy tick, nothing is known yet about the processes
+	 * that cost so much. */
 	if (over || (was_busy && host__is_over(&sc->host) && !give_up_fine(sc) &&
 		     !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));

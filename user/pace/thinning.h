@@ -45,7 +45,7 @@ struct thinning {
 };
 
 /* A stretch of tracing. calls_ns, samples_ns: cost of calls and of samples, at the present
- * interval. other_ns: all time of the stretch less samples_ns. share: the share of all its time
+ * interval. other_ns: all time of the stretch minus samples_ns. share: the share of all its time
  * that tracing may cost, 0..1. */
 struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
@@ -66,9 +66,9 @@ void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 /* Call it if the stretch that ends now was too expensive. A factor below 1 becomes 1, if this is
  * enough. Otherwise looks for an allowed factor with which the costs of the stretch would keep the
  * limit. If there is none, looks for a factor with which the costs of all stretches since the last
- * judgement would keep the limit. If there is such a factor, sets the larger one of two factors:
- * this factor, and twice the present factor. Then it returns true. Returns false if there is no
- * such factor, or if the new factor would be above the largest allowed. */
+ * judgement would keep the limit. If one of these searches finds a factor, sets this factor or
+ * twice the present factor, whichever is larger, and returns true. Returns false if both searches
+ * find none, or if the new factor would be above the largest allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

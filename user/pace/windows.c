@@ -22,8 +22,8 @@
 #define LOOK_NS	  (50 * MS)   /* between steps in continuous tracing, and in a long window */
 #define OVERSPENT 4.0	      /* a window ends at this many times its expected cost */
 #define GLANCE_NS (250 * MS)  /* between steps in a gap: the process may become busier, or idle */
-/* Unused budget is saved up to a limit, the larger one of two: CREDIT_NS, and the cost of CREDIT
- * windows. */
+/* At most this much unused budget is saved up: in continuous tracing CREDIT_NS, otherwise CREDIT_NS
+ * or the cost of CREDIT windows, whichever is larger. */
 #define CREDIT_NS (50 * MS)
 #define CREDIT	  6.0
 /* When a window has closed, the budget should on average already pay for this many further
@@ -131,8 +131,8 @@ static double earning_rate(const struct windows *w)
 }
 
 /* Returns what a window adds to the debt, per wall ns. felt: the felt cost; cpu: the process's CPU
- * time; both per wall ns. If users of the process notice the window, it adds at least all the time
- * that pays for windows in a gap of the same length ("Touched requests" in windows.h). */
+ * time; both per wall ns. If users of the process notice the window, the window adds at least all
+ * the time that pays for windows in a gap of the same length ("Touched requests" in windows.h). */
 static double charge(const struct windows *w, double felt, double cpu)
 {
 	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;

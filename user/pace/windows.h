@@ -23,36 +23,37 @@
  * A process may be busier in a window than before it. So a long window is checked several times,
  * and ends once it has cost OVERSPENT times its expected cost. This makes windows in busy times
  * shorter than other windows, so busy times count for less than they should. Because of that,
- * OVERSPENT is large. So only windows in which the process begins to work end early, not windows in
- * which the process works somewhat more than before.
+ * OVERSPENT is large. So a window ends early if the process begins to work in it, but not if the
+ * process works somewhat more than before.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
- * up. A program ran traced, and beside it the same program untraced (docs/overhead.md). The ratio
- * is: lost throughput divided by calibrated cost, both as shares of CPU time. In windows it is 1.0
- * to 1.3, mean 1.2, for loops of malloc and free. While tracing is continuous, it is 1.03 to 1.09.
- * So the calibrated cost of windows is multiplied by WINDOWS_FELT, in the debt and in printed
- * figures (felt_ns). If the process itself has shown another ratio, that ratio is used
+ * up. A program ran traced, and beside it the same program untraced (docs/overhead.md). This gave a
+ * ratio: lost throughput divided by calibrated cost, both as shares of CPU time. For loops of
+ * malloc and free, the ratio is 1.0 to 1.3 in windows (mean 1.2), and 1.03 to 1.09 while tracing is
+ * continuous. So the calibrated cost of windows is multiplied by WINDOWS_FELT, in the debt and in
+ * printed figures (felt_ns). If the process itself has shown another ratio, that ratio is used
  * (windows__feel()). For nginx it was 1.4 to 1.7.
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
  * the requests in windows determined the 99th percentile of its request times. So a window in which
- * probes take more than a quarter of the CPU time is charged more. CPU time, and some idle time,
- * pay for windows ("Light work" below). Let T be the sum of both in a gap as long as this window.
- * The window is charged at least T. (The gap itself pays only b times T.) Then at a limit of 1 %
- * windows take one hundredth of the time, and one request in a hundred is touched. (Where probes
- * take less, requests hardly take longer, and windows may be longer.)
+ * probes take more than a quarter of the CPU time is charged more. CPU time pays for windows, and
+ * so may idle time ("Light work" below). Let T be the time that pays in a gap as long as this
+ * window. The window is charged at least T. (The gap itself pays only b times T.) Then at a limit
+ * of 1 % windows take one hundredth of the time, and one request in a hundred is touched. (Where
+ * probes take less, requests hardly take longer, and windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core, and is slowed by a factor of twenty in a
  * window, uses all of a core in the window. Suppose that only its own CPU time paid for windows.
  * Then there would be one window in fifteen seconds at a limit of 1 %, and one request in a
- * thousand would be touched. So the part of a core that the process did not use pays as well, as
- * far as the machine is idle. Then windows take one hundredth of the time and cost no more than one
- * hundredth of a core. They touch one request in a hundred, as with a process that always works.
- * But at most LIGHT times the process's CPU time counts. So a process cannot save up budget in a
- * long idle time for windows in the work that follows. On a machine without idle time, windows cost
- * one hundredth of the process's own CPU time, and touch fewer requests.
+ * thousand would be touched. So if the machine left a core idle for longer than the CPU time of the
+ * process, this idle time pays instead of the CPU time. Then windows take one hundredth of the time
+ * and cost no more than one hundredth of a core. They touch one request in a hundred, as with a
+ * process that always works. But idle time counts only up to LIGHT times the process's CPU time. So
+ * a process cannot save up budget in a long idle time for windows in the work that follows. On a
+ * machine without idle time, windows cost one hundredth of the process's own CPU time, and touch
+ * fewer requests.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -60,10 +61,10 @@
  * 	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
  *
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
- * and scaled to have mean 1 again. So gaps of every length occur. Then, for every age, some window
- * is open when blocks of an earlier window have this age, and shows which of these blocks end. (If
- * gaps were uniform in 0.5 to 1.5 of their mean, no window would be open when a block has an age
- * between a window's length and half the mean gap. So frees at these ages would never be seen.)
+ * and scaled to have mean 1 again. So gaps of every length occur. Then, for every age, some blocks
+ * have this age while a later window is open, and that window shows which of them end. (If gaps
+ * were uniform in 0.5 to 1.5 of their mean, no window would be open when a block has an age between
+ * a window's length and half the mean gap. So frees at these ages would never be seen.)
  *
  * Why the cost stays within the limit. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the
  * difference between the debt and -C is halved from window to window, whatever its cause (chance, a
@@ -74,18 +75,17 @@
  *
  * Paid in advance. A window is opened only when D + C <= 0. Here C is the expected cost of this
  * very window, whose length is drawn when the gap begins. So the limit holds whenever the run ends,
- * also just behind a window. That is why the debt stays near -C and not near 0: after most windows
+ * even right after a window. That is why the debt stays near -C and not near 0: after most windows
  * the budget would pay for another window at once. In simulations, the quantiles of gaps differ
  * from those of exponential gaps by at most a tenth of the mean, up to the 90 % quantile. Only the
  * first window is not paid for in advance: it shows what windows cost.
  *
- * Idle processes. While tracing is continuous, tracing a process that is mostly idle may cost the
- * share `steady` of one core, if the machine has idle time for that. Such a process costs little,
- * and windows would see little of it. (A process that waits for a CPU is not idle. `spare` and
- * `sleeps` show the difference.) For idle processes there is a second account, in which wall time
- * pays as well (idle_debt_ns). The debt of this account is the cost less `steady` times U. U is
- * the CPU time or, if that is longer, the wall time in which the process slept or the machine had a
- * core idle.
+ * Idle processes. Continuous tracing of a process that is mostly idle may cost the share `steady`
+ * of one core, if the machine has idle time for that. Such a process costs little, and windows
+ * would see little of it. (A process that waits for a CPU is not idle. `spare` and `sleeps` show
+ * the difference.) For idle processes there is a second account, in which wall time pays, too
+ * (idle_debt_ns). The debt of this account is the cost minus `steady` times U. U is the CPU time
+ * or, if that is longer, the wall time in which the process slept or the machine had a core idle.
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
  * conditions. First, for a while the process has used so little CPU time that continuous tracing
@@ -168,7 +168,7 @@ struct windows {
 	/* For reports. */
 	uint64_t n_windows, windows_ns, continuous_ns;
 	double windows_cost_ns; /* calibrated cost of windows and their edges */
-	double felt_ns;		/* felt cost of windows less windows_cost_ns */
+	double felt_ns;		/* felt cost of windows minus windows_cost_ns */
 };
 
 struct windows_rates {
@@ -224,8 +224,8 @@ void windows__withdraw(struct windows *windows);
 
 /* Notes that the felt cost of the process's windows is `felt` times their calibrated cost. felt_ns
  * is corrected for all windows, past ones included. The debt changes by the difference, but by at
- * most the cost of one window. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and one above
- * WINDOWS_FELT_MOST as WINDOWS_FELT_MOST. */
+ * most the cost of one window. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and a factor
+ * above WINDOWS_FELT_MOST as WINDOWS_FELT_MOST. */
 void windows__feel(struct windows *windows, double felt);
 
 /* Ends the last window or continuous tracing, if there is one, at the end of the run. Were the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moves what windows recorded from the kernel's tables into a target's ledger. Private to
+/* Moves the records of windows from the kernel's tables into a target's ledger. Private to
  * user/session. */
 #ifndef MEMTRACE_SESSION_BOOKS_H
 #define MEMTRACE_SESSION_BOOKS_H
@@ -29,8 +29,8 @@ void books__opened(struct session *session, struct target *target);
  * traced continuously from now on. */
 void books__rest(struct session *session, struct target *target);
 
-/* Gives the blocks that live now to the ledgers of n targets. The windows of these targets have
- * just ended, each at its target's budget.pace.end_ns. Call it while the probes are still in place,
+/* Tells the ledgers of n targets which blocks live now. The windows of these targets have just
+ * ended, each at its target's budget.pace.end_ns. Call it while the probes are still in place,
  * after the targets' counters were read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
@@ -39,8 +39,8 @@ int books__meet(struct session *session, struct target *const *targets, size_t n
  * negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
-/* Skips what the target's probes have counted since the last harvest, because it belongs to no
- * window. 0 or negative errno. */
+/* Skips what the target's probes have counted since the last harvest, because these counts belong
+ * to no window. 0 or negative errno. */
 int books__pass_over(struct session *session, struct target *target);
 
 /* Checks the contents of all followed blocks that may still live. */

@@ -10,11 +10,11 @@
 #include "proc/process.h"
 #include "session/internal.h"
 
-/* Some probes are for the target alone. Whether they act in a borrower, too, depends on the kernel:
- * Linux 6.12 and later compare thread groups, and earlier kernels compare memory. Borrowers in
- * which such probes perhaps do not act are counted. A child of vfork that calls exec at once is
- * not counted, because it allocates nothing. So a process is counted only if it has used at least
- * this CPU time: then it did more than call exec. */
+/* Some probes are for the target alone. It depends on the kernel whether they act in a borrower,
+ * too: Linux 6.12 and later compare thread groups, and earlier kernels compare memory. Borrowers in
+ * which such probes perhaps do not act are counted. A child of vfork that calls exec at once is not
+ * counted, because it allocates nothing. So a process is counted only if it has used at least this
+ * CPU time: then it did more than call exec. */
 #define WORKED_NS 5000000
 /* how often the CPU times of such processes are read, if nothing else asks for this */
 #define LOOK_NS 50000000

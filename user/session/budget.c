@@ -23,8 +23,8 @@
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
-/* a process's next window does not open while the kernel is still closing at least this many of its
- * probes (BPF links) */
+/* while the kernel is still closing at least this many probes (BPF links) of a process, the
+ * process's next window does not open */
 #define MAX_PAUSING 16
 /* at most this many threads of a process are asked whether they sleep; if the process has more
  * threads, it is not known whether it sleeps */
@@ -39,7 +39,7 @@
 #define REGIONS_CREDIT_NS	 50000000
 #define REGIONS_STEADY_CREDIT_NS 1000000000
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
- * 512 KiB. A still coarser one says little of most heaps. */
+ * 512 KiB. A still coarser interval says little about most heaps. */
 #define MOST_THINNED 64
 /* The interval becomes at most 16 times finer, and no finer than FINEST: 32 KiB instead of 512 KiB.
  * The interval becomes finer only if the process's live bytes would give at most ENOUGH samples at
@@ -53,9 +53,10 @@
 #define ENOUGH	      8192
 #define TABLE_SHARE   0.1
 #define HELD_NS	      500000000 /* budget__holds() ignores figures older than this */
-/* memtrace's own nice value when it traces many processes. Where it can have no real-time priority,
- * it has this nice value also while a window is open. If a window is closed late, it costs more
- * than the budget allows: on a busy machine, windows of 15 ms were closed 5 to 22 ms late. */
+/* memtrace's own nice value when it traces many processes. Where memtrace cannot have a real-time
+ * priority, it also has this nice value while a window is open. If a window is closed late, it
+ * costs more than the budget allows: on a busy machine, windows of 15 ms were closed 5 to 22 ms
+ * late. */
 #define NICE -10
 
 /* --- cost --- */
@@ -142,12 +143,13 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 	b->finest = interval < b->finest ? interval : b->finest;
 }
 
-/* Chooses the interval so that the next window brings enough samples for an estimate, but not more
- * than it can pay for. samples: how many came in the last window; SAMPLES_WANTED are wanted. few:
- * the next window is expected to have so few calls that it can pay for sampling nearly all of them.
- * Then the interval becomes the finest one at once. Perhaps there are only two more windows, and at
- * a coarser interval most of their samples would be large blocks, which are always sampled. With
- * many calls the interval changes step by step, because the next window may meet a burst. */
+/* Chooses the interval so that the next window brings enough samples for an estimate, but no more
+ * samples than the window can pay for. samples: how many came in the last window; SAMPLES_WANTED
+ * are wanted. few: the next window is expected to have so few calls that it can pay for sampling
+ * nearly all of them. Then the interval becomes the finest one at once. Perhaps there are only two
+ * more windows, and at a coarser interval most of their samples would be large blocks, which are
+ * always sampled. With many calls the interval changes step by step, because the next window may
+ * meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, bool few)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -567,9 +569,9 @@ static const struct pace_ops ops = {
 /* Returns what seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns.
  * If the heap is not traced, this is the limit. Else it is half of the limit for the present way of
  * tracing, because the heap needs the other half. (Where the heap is traced in windows, the limit
- * for windows counts. Half of the limit for continuous tracing would be too much: with it, the
- * windows of a growing Python process had only a third of their limit, and only one window came in
- * half a minute.) */
+ * for windows counts. Half of the limit for continuous tracing would be too much: the windows of a
+ * growing Python process then had only a third of their limit, and only one window came in half a
+ * minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
@@ -583,9 +585,9 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 }
 
 /* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows.
- * But a program may make so many of them that seeing them costs too much. left_ns is what seeing
- * them may cost minus what it has cost, summed over time. This sum distinguishes such a program
- * from one that only has a burst. Returns when to check again. */
+ * But a program may make so many of them that seeing them costs too much. left_ns is the allowed
+ * cost of seeing these calls minus the actual cost, both summed over time. This sum distinguishes
+ * such a program from one that only has a burst. Returns when to check again. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;

@@ -39,12 +39,12 @@ void budget__end(struct session *session);
 bool budget__holds(struct session *session);
 
 /* Has the cost of probes been measured? For the heap, the cost of the allocator's calls must be
- * known. For regions, the cost of mmap and its like must be known. (It is not needed if the heap is
- * traced, too, and there is no limit.) */
+ * known. For regions, the cost of mmap and its like must be known. (If the heap is traced, too, and
+ * there is no limit, the cost of mmap is not needed.) */
 bool budget__cost_known(const struct session *session);
 
-/* The target's process has ended, perhaps in a window: reads the clock of this window for the last
- * time. */
+/* Call it when the target's process has ended. If it has ended in a window, reads the clock of this
+ * window for the last time. */
 void budget__end_window(struct session *session, struct target *target);
 
 /* Returns the cost of tracing the target so far, as the target feels it, ns; negative: unknown. */

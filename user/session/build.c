@@ -109,9 +109,9 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
-/* Fills in a site's life, except for its blocks that live at the end: add_live() adds these. The
- * least that the site held counts only blocks of the present program: what an exec took away is
- * subtracted. */
+/* Fills in a site's life, except for its blocks that live at the end: add_live() adds these.
+ * low_bytes and low_objects count only blocks of the present program: blocks that an exec took away
+ * are subtracted. */
 static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
 				const struct abi_site *site, const struct abi_peak *peak)
 {
@@ -252,7 +252,7 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 						block->size);
 		if (rc)
 			return rc;
-		/* a block may be born after the snapshot's time, before its table is read */
+		/* a block may be born after the snapshot's time, but before the table is read */
 		age_ns = b->end_ns > block->birth_ns ? b->end_ns - block->birth_ns : 0;
 		p->sites[s->site_of[site]].life.living[profile_age_class(age_ns)] += 1 / seen;
 	}

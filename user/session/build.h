@@ -40,8 +40,8 @@ struct budget {
 	/* The present window is, or became, continuous tracing. What it saw is then not used as a
 	 * sample of other times. */
 	bool stretch;
-	/* coarsest interval at which the program was sampled; 0: there is no limit, so the interval
-	 * was always that of the run */
+	/* coarsest interval at which the program was sampled; 0: there is no limit, so the run's
+	 * interval was always used */
 	uint64_t coarsest;
 	uint64_t finest; /* the finest interval; means nothing if there were windows */
 	/* interval: of the present window, or of the last one. samples: the number of samples when
@@ -85,13 +85,13 @@ struct target {
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* allocating calls and samples of the programs before that exec */
 	uint64_t exec_calls, exec_samples;
-	/* a thread other than the main one called exec, and the probes did not follow it */
+	/* a thread other than the main thread called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless; /* its main thread has ended, other threads go on */
 	/* its own probes are in no code: they were placed again after its main thread had ended, or
 	 * the kernel took them out together with another tracer's */
 	bool silent;
-	/* the same of the probes for its regions */
+	/* like `silent`, for the probes that see its regions */
 	bool regions_silent;
 	uint64_t silence_look_ns; /* when memtrace last looked for the probes, monotonic */
 	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
@@ -133,7 +133,7 @@ struct target {
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
 	 * last read */
 	uint64_t rss_start_bytes, rss_bytes;
-	/* the same of its mapped files and shared memory alone */
+	/* the same figures, for its mapped files and shared memory alone */
 	uint64_t file_start_bytes, file_bytes;
 	uint32_t threads;   /* when last read */
 	bool heap_attached; /* its probes for the heap are in place */
@@ -159,8 +159,8 @@ struct target {
 				      * target */
 	bool uninvited;		     /* it was not named, but selected */
 	bool released;		     /* it is alive, and is not traced any more: active.c */
-	/* one of its files could not be opened in time, or another file had its inode number by
-	 * then */
+	/* one of its files could not be opened in time, or another file had got the inode number of
+	 * that file by then */
 	bool missed_file;
 	bool ended;
 	uint64_t start_ns;	/* monotonic: when its tracing began; 0: when the run began */

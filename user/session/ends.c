@@ -46,7 +46,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 }
 
-/* Is the signal SIGKILL, or one of those that dump core (signal(7))? */
+/* Is the signal SIGKILL, or a signal that dumps core (signal(7))? */
 static bool is_violent(int sig)
 {
 	switch (sig) {

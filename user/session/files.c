@@ -31,7 +31,7 @@ const char *files__not_traced(struct session *s, const struct target *t)
 {
 	bool probed = false, new = !t->maps.n, refused = false, unknown = false;
 
-	/* what earlier programs of the process allocated says nothing of the present one */
+	/* allocations of the process's earlier programs say nothing about the present program */
 	if (!s->everywhere || !(s->what & WHAT_HEAP) || t->alloc_calls > t->exec_calls ||
 	    t->counters.samples > t->exec_samples)
 		return NULL;
@@ -185,9 +185,9 @@ static void give_up_reopened(struct session *s)
 	s->n_tried = s->n_marked;
 }
 
-/* Several files of overlayfs may have the pages of one file below them, which has one set of
- * probes. The probes hold the file through which they were placed. If only this file goes, they are
- * placed again through another. */
+/* Several files of overlayfs may have the pages of one file below them. The file below has one set
+ * of probes. These probes hold the file through which they were placed. If only this file goes, the
+ * probes are placed again through another file. */
 static void release(void *ctx, const struct file_id *file, const struct file_id *real, bool last)
 {
 	const struct allocator *a;

@@ -3,11 +3,11 @@
  * process of the machine maps a file, and each time that a block ends. With 2,000 targets, going
  * through all of them took 5 us each time.
  *
- * When a target is removed, those behind it move up in the session's list. So the index cannot hold
- * places in the list: it has entries of its own. An entry stays when its target is removed, because
- * the search for another entry may lead through its slot in the hash table. When most entries are
- * of removed targets, the index is made anew. At first a target has no pid and no number. It gets
- * its entry in the first search after it has got both. */
+ * When a target is removed, the targets behind it move up in the session's list. So the index
+ * cannot hold places in the list: it has entries of its own. An entry stays when its target is
+ * removed, because the search for another entry may lead through its slot in the hash table. When
+ * most entries are of removed targets, the index is made anew. At first a target has no pid and no
+ * number. It gets its entry in the first search after it has got a pid and a number. */
 #include <stdlib.h>
 
 #include "base/hash.h"

@@ -89,7 +89,8 @@ struct session {
 	 * sweep__lost_mappings(); when that function may search again */
 	uint64_t watch_lost, watch_lost_seen, watch_next_ns;
 	uint64_t files_refused; /* how often there was no descriptor left for a target's file */
-	/* processes that were not taken in, besides those that the kernel side could not take in */
+	/* processes that the session could not take in. (The kernel side counts those that it could
+	 * not take in.) */
 	uint64_t processes_refused;
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
@@ -110,7 +111,7 @@ struct session {
 	double max_overhead;	    /* share of a target's CPU time, in windows; 0: no limit */
 	double max_steady_overhead; /* the same, for continuous tracing */
 	double max_host_overhead;   /* share of the machine's CPU time; 0: no limit */
-	double favoured_overhead;   /* as max_overhead, for favoured processes; 0: none is
+	double favoured_overhead;   /* as max_overhead, for favoured processes; 0: no process is
 				     * favoured */
 	struct scheduler scheduler; /* used if there is a limit */
 	/* when the session was opened (0: not known), and the machine's idle time until then */
@@ -134,9 +135,9 @@ struct session {
 	enum session_victims victims; /* whose profiles session__victims() gives */
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
-	char no_returns[160];	      /* why there are no return probes; "": they are used */
+	char no_returns[160];	      /* why return probes are not used; "": they are used */
 	enum session_region_place region_place; /* where regions are seen */
-	bool region_syscalls_stopped;		/* they cost too much */
+	bool region_syscalls_stopped;		/* the probes at system calls cost too much */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
@@ -180,12 +181,12 @@ static inline uint64_t target__cpu_used_ns(const struct target *t)
 void profile_list__clear(struct profile_list *list);
 
 /* Handles processes that were not named and have ended: makes their profiles (unless
- * options->forget_ended is set), and frees their room in the kernel's tables. Does so only now and
- * then, because it reads all tables. */
+ * options->forget_ended is set), and frees their room in the kernel's tables. Does this only now
+ * and then, because all tables must be read. */
 void profiles__settle_ended(struct session *session);
 
-/* With options->victims: now and then reads the blocks of the processes, because nothing can be
- * read any more once a process is a victim. */
+/* With options->victims: now and then reads the blocks of the processes, because a process that has
+ * become a victim cannot be read any more. */
 void profiles__foresee(struct session *session);
 
 /* --- sweep.c: deletes entries of the kernel's tables that nobody needs, makes up for lost news
@@ -196,9 +197,9 @@ void profiles__foresee(struct session *session);
 void sweep__tables(struct session *session);
 
 /* If news of processes was lost since the last call, finds out what the news would have told. It
- * finds targets that have ended or replaced their program, processes that are traced but no targets
- * yet, and processes that have come and gone unnoticed. Call it when the other news has been
- * read. */
+ * finds targets that have ended or replaced their program, processes that are traced but are not
+ * targets yet, and processes that have come and gone unnoticed. Call it when the other news has
+ * been read. */
 void sweep__lost_news(struct session *session);
 
 /* If news of mappings was lost since the last call, reads the mappings of all targets. */
@@ -214,11 +215,11 @@ bool targets__rests(const struct target *target, struct rest *rest);
 /* Sets `is_due` of each target, for session__news(). */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
 
-/* Notes that the profile that was just made of the process pid was lost. */
+/* Notes that the newest profile of the process pid was lost. */
 void news__lose(struct session *session, pid_t pid);
 
-/* Notes that profiles were made at the time now_ns of all targets that were due. A target whose
- * profile was lost is due again. */
+/* Notes that all targets that were due got profiles at the time now_ns. A target whose profile was
+ * lost is due again. */
 void news__note(struct session *session, uint64_t now_ns);
 
 /* --- find.c --- */
@@ -264,8 +265,8 @@ bool active__keep(struct session *session);
 /* --- open.c: what a run begins with --- */
 
 /* Raises memtrace's limit of descriptors as far as allowed: each mapped file and each link takes
- * one. n_pids: number of named processes. Fails before anything is captured if the limit is too
- * low: later, there might be no descriptor left to write the result. 0, or negative errno with
+ * one. n_pids: number of named processes. If the limit is too low, fails before anything is
+ * captured: later, there might be no descriptor left to write the result. 0, or negative errno with
  * err. */
 int open__raise_descriptors(size_t n_pids, struct error *err);
 
@@ -293,7 +294,7 @@ void targets__welcome(struct session *session, const struct abi_event *event);
 /* The same, unless the process is paused: then ends tracing it. */
 void targets__begin(struct session *session, const struct abi_event *event);
 
-/* Handles the events of processes that have come since the last call. */
+/* Handles the events that have come since the last call. */
 void targets__take_events(struct session *session);
 
 /* Puts probes for all processes into those files of the target's allocators that have no probes.
@@ -349,7 +350,7 @@ struct watch_handlers targets__handlers(struct session *session);
 enum file_mark {
 	FILE_NEW, /* not searched for allocators yet, or the search is to be tried again */
 	FILE_SEEN,
-	FILE_UNKNOWN, /* it defines its process's malloc, which is of no known allocator */
+	FILE_UNKNOWN, /* it defines its process's malloc, which belongs to no known allocator */
 	FILE_REFUSED, /* some function of it, or of a file searched with it, cannot be probed */
 };
 
@@ -386,7 +387,7 @@ void files__let_go(struct session *session);
 
 /* --- rewritten.c: files that are written to while they have probes for all processes --- */
 
-/* A file of which a write is to be noticed. */
+/* A file that is watched, so that memtrace notices writes to the file. */
 struct watched_file {
 	int wd; /* of inotify */
 	struct file_id file;
@@ -419,7 +420,8 @@ void patched__look_everywhere(struct session *session, struct allocators *alloca
  * taken out of all processes. */
 void patched__look_again(struct session *session, struct target *target);
 
-/* A process because of which an allocator is refused in all processes. */
+/* A process that has changed an allocator's code. The allocator is then refused in all
+ * processes. */
 struct patcher {
 	pid_t pid;
 	uint64_t start_ticks;
@@ -449,7 +451,7 @@ void region_calls__stop(struct session *session, struct target *target);
  * mapped. */
 void region_calls__compare(struct target *target);
 
-/* Takes snapshots of how much each stack's regions hold, when they are due. */
+/* Takes a snapshot of how much each stack's regions hold, if a snapshot is due. */
 void region_calls__note(struct session *session);
 
 /* Some calls of a process are seen before the session has news of that process. This function gives
@@ -470,12 +472,12 @@ void region_calls__restore(struct session *session);
 bool guard__note(struct session *session);
 /* Puts back the probes that the scheduler does not put back. */
 void guard__restore(struct session *session);
-/* Puts back the heap's own probes of targets whose code could not be read before. */
+/* Puts back a target's own probes for the heap, if the target's code could not be read before. */
 void guard__restore_late(struct session *session);
 /* Sets how long memtrace may be silent before all probes are withdrawn. long_work: the time is
  * longer, because the caller writes files. */
 void guard__expect(struct session *session, bool long_work);
-/* Sets the timer for the next beat, which is due if nothing else wakes memtrace until then. (A
+/* Sets the timer for the next beat. It expires only if nothing else wakes memtrace until then. (A
  * separate periodic timer for beats would wake memtrace twice as often.) 0, or -1 with errno. */
 int guard__await_beat(struct session *session);
 /* Reports that all is well, as long as tracing keeps its limit. It is called during long work that
@@ -488,7 +490,7 @@ void guard__wait(void *ctx);
 void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
 
 /* Makes targets of those running processes that fit the selection, or that descend from traced
- * ones. 0 or negative errno with err. */
+ * processes. 0 or negative errno with err. */
 int selection__scan(struct session *session, struct error *err);
 
 /* Tells the kernel side whether the program file of an exec fits the selection. If it does, makes

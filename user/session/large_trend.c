@@ -28,8 +28,8 @@ struct sums {
 	double alike, alike_variance;
 };
 
-/* A stack's live bytes are corrected if at least this share of them is in large blocks, or if they
- * are below the bytes that the list shows. */
+/* A stack's live bytes are corrected if at least this share of them is in large blocks, or if the
+ * live bytes are below the bytes that the list shows. */
 #define MOSTLY_LARGE 0.9
 
 /* Is the block in memory that only brk() enlarges? Then glibc does not map large blocks
@@ -96,8 +96,8 @@ static void add_seen(const struct build *b, const struct survivors_block *known,
 	to->n_seen++;
 	if (known->live.birth_ns >= b->target->large.since_ns)
 		return;
-	/* the sampling of a stretch has missed blocks like this one. They are in both lists, as
-	 * older blocks are, so the bytes that no window saw do not include them */
+	/* the sampling of a stretch has missed blocks like this one. Like older blocks, the missed
+	 * blocks are in both lists, so `unseen` does not include them */
 	weight = ldexp(trend__weight(&known->live), known->halved);
 	to->alike += fmax(weight - size, 0);
 	to->alike_variance += weight * fmax(weight - size, 0);

@@ -24,8 +24,7 @@ struct large_trend {
 int large_trend__correct(const struct build *build, const struct process_sites *sites,
 			 struct windowed_result *results, struct large_trend *ret);
 
-/* Returns the live bytes of all stacks in which a window saw realloc enlarge a block to a large
- * one. */
+/* Returns the live bytes of all stacks with a large block that realloc made in a window. */
 double large_trend__vectors(const struct build *build, const struct profile *profile,
 			    const struct process_sites *sites);
 

@@ -25,9 +25,9 @@
 
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
  * PERF_EDGES_S: what opening and closing a window costs this process, until the probes of malloc
- * and free are out. PERF_WINDOW_S: length of the shortest window. PERF_PAYS_S: within this time,
- * the share of the process's CPU time that the limit allows must pay for these edges and this
- * window. */
+ * and free are out. PERF_WINDOW_S: length of the shortest window. PERF_PAYS_S: these edges and this
+ * window must be paid for within this time, by the share of the process's CPU time that the limit
+ * allows. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -269,8 +269,8 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 	return targets__attach_everywhere(s, t, err);
 }
 
-/* A return probe replaces a call's return address by one of the kernel's. Some kernels then kill a
- * process whose filter of system calls, or whose shadow stack, does not know this address. A
+/* A return probe replaces a call's return address by an address of the kernel. Some kernels then
+ * kill a process whose filter of system calls, or whose shadow stack, does not know this address. A
  * process, or a command that it starts, may set such a filter at any time. So on a kernel that
  * kills because of filters, no process gets return probes. A shadow stack exists from a process's
  * start, if its C library was told to use one. */

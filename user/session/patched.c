@@ -87,8 +87,8 @@ static bool is_name_of_any(const struct look *look, const struct map_entry *entr
 	return false;
 }
 
-/* Sets `real` of the entries in maps of a process that is no target. Only files of overlayfs (which
- * has no device) with the name of an allocator's file are opened for this. */
+/* Sets `real` of the entries in maps of a process that is no target. For this, opens only files
+ * that have the name of an allocator's file and lie on overlayfs (which has no device). */
 static void name_real(const struct look *look, pid_t pid, struct maps *maps)
 {
 	files__name_real(look->s, maps);

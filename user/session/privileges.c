@@ -36,8 +36,7 @@ static const struct {
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},
 	/* To open exactly the files that are mapped: /proc/PID/map_files. */
 	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
-	/* To read those parts of another user's process, and those of its files, that only the
-	 * owner may read. */
+	/* To read what only the owner may read of another user's process and of its files. */
 	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGES_STOPPED, false, false},
 	/* To raise the priority of what must not wait for a CPU: the process that changes a
 	 * target's code, and memtrace itself while it waits for what is due next. */

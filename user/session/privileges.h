@@ -31,8 +31,8 @@ struct privileges_use {
 uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 			  const struct privileges_use *use);
 
-/* Does the set hold all capabilities that tracing always needs? Writes those that are missing into
- * text, such as "CAP_BPF, CAP_PERFMON". */
+/* Does the set hold all capabilities that tracing always needs? Writes the missing capabilities
+ * into text, such as "CAP_BPF, CAP_PERFMON". */
 bool privileges__suffice(uint64_t permitted, char *text, size_t size);
 
 /* What a user who is not root needs, as text for people. */

@@ -15,8 +15,8 @@
 
 #define MIN_SETTLED	16	   /* all tables are read when this many processes have ended */
 #define SETTLE_EVERY_NS 2000000000 /* the tables are read at most this often */
-/* The tables are also read if a process ended this long ago, even if it is the only one: its files
- * are held until its profile is made. */
+/* The tables are also read if a process ended this long ago, even if no other process has ended:
+ * the files of the process are held until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
 /* session__await_gap() waits at most this long for a gap between windows */
 #define GAP_WITHIN_NS 1000000000
@@ -340,7 +340,8 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Is the target traced continuously now, for as long as this keeps the limit? */
+/* Is the target in a stretch of continuous tracing now? (The stretch lasts as long as it keeps the
+ * limit.) */
 static bool in_stretch(const struct target *t)
 {
 	const struct paced *p = &t->budget.pace;
@@ -498,7 +499,7 @@ int session__news(struct session *s, const struct session_news *news)
 	int rc;
 
 	news__choose(s, now, news->all);
-	/* what fails for one process must not keep the others from being reported */
+	/* a failure for one process must not keep the others from being reported */
 	rc = look(s, now, &list);
 	for (size_t i = 0; i < list.n; i++) {
 		int one = news->profile(news->ctx, list.at[i]);

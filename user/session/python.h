@@ -28,8 +28,8 @@ void python_names__free(struct python_names *names);
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
 			 struct capture *capture);
 
-/* Checks whether the code objects are still at their addresses, for PYTHON_CHECK_MS at most. The
- * next call continues where this one stopped. If another object is at an address now, frames with
+/* Takes PYTHON_CHECK_MS at most to check whether the code objects are still at their addresses. The
+ * next call continues where this call stopped. If another object is at an address now, frames with
  * this address may be of either object. So the name is not used any more. */
 #define PYTHON_CHECK_MS 500
 void python_names__check(struct python_names *names, pid_t pid, struct capture *capture);

@@ -82,7 +82,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 }
 
 /* Returns what reallocs added in all the time that windows stand for, divided by what they added in
- * the windows themselves. all: also in the windows that were dropped. */
+ * the windows themselves. all: the divisor includes windows that were dropped. */
 static double scale_of(const struct windowed_run *run, bool all)
 {
 	double seen = 0, stretches = 0;

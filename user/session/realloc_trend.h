@@ -11,8 +11,8 @@
 struct realloc_growth {
 	bool known;
 	struct growth growth; /* bytes per second */
-	/* What windows show is multiplied by this. It is less than 1 where growth follows the wall
-	 * clock, which windows do not slow. */
+	/* The figures that windows show are multiplied by this factor. It is less than 1 where
+	 * growth follows the wall clock, which windows do not slow. */
 	double by_clock;
 };
 
@@ -32,8 +32,8 @@ int realloc_trend__new(const struct build *build, const struct process_sites *si
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* Adds to each site's live memory the bytes by which its vectors have grown, as far as these are
- * still held. The addition counts as one object, though there may be more. 0 or -ENOMEM. */
+/* Adds to each site's live memory the bytes by which its vectors have grown and which are still
+ * held. The addition counts as one object, though there may be more. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 

@@ -57,7 +57,8 @@ void region_calls__settle(struct session *s, bool all)
 								  : now - SETTLE_AFTER_NS);
 }
 
-/* Does nothing where probes are for all processes: so many processes have too much to note. */
+/* Does nothing where probes are for all processes, because so many processes would need too many
+ * snapshots. */
 void region_calls__note(struct session *s)
 {
 	uint64_t at = clock__now_ns(CLOCK_MONOTONIC) - SETTLE_AFTER_NS;

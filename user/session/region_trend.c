@@ -6,9 +6,9 @@
 
 #include "base/cleanup.h"
 
-/* Returns the mean size of the regions that the site took, bytes. This is also the error of the
- * memory that the site takes in a span of time: a region may come just before the end of the span,
- * or just after it. */
+/* Returns the mean size of the regions that the site took, bytes. The memory that the site takes in
+ * a span of time is uncertain by the same amount: a region may come just before the end of the
+ * span, or just after it. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;

@@ -7,7 +7,7 @@
  * be written to.
  *
  * inotify tells of the first write. The probes are then taken out, mostly before the new contents
- * are run. The file gets no probes any more: new probes could meet old ones that the kernel is
+ * are run. The file gets no probes any more: new probes could meet old probes that the kernel is
  * still removing, and would then get the old instruction.
  *
  * A file of overlayfs is copied before the first write, and the probes are in the file of the layer
@@ -53,8 +53,8 @@ static bool is_above(const struct allocator *a)
 	return !file_id__equal(&a->file, &a->through);
 }
 
-/* The first change of a file of overlayfs copies the file. The kernel would then put probes into
- * the copy. */
+/* Returns the events to watch for. There are more of them for a file of overlayfs, because its
+ * first change copies the file. The kernel would then put probes into the copy. */
 static uint32_t changes(const struct allocator *a)
 {
 	return IN_MODIFY | (is_above(a) ? IN_ATTRIB | IN_MOVE_SELF | IN_CLOSE_WRITE : 0);

@@ -66,10 +66,10 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
-/* Has the process executed a program that does not fit, after its facts were read and before the
- * kernel side knew the process? The kernel side takes no notice of an exec of a process that it
- * does not know. judged: the kernel side has judged the name and the user of the present program.
- * (Programs often change their name a moment later.) */
+/* After the facts of the process were read, and before the kernel side knew the process: has the
+ * process executed a program that does not fit? The kernel side takes no notice of an exec of a
+ * process that it does not know. judged: the kernel side has judged the name and the user of the
+ * present program. (Programs often change their name a moment later.) */
 static bool left_selection(const struct session_selection *selection, pid_t pid, bool judged)
 {
 	struct process_info now;
@@ -81,10 +81,11 @@ static bool left_selection(const struct session_selection *selection, pid_t pid,
 }
 
 /* Makes one process a target. A process that cannot be traced is skipped, because nobody named it.
- * judged_ns: when the process executed a program that was not judged yet; 0: it was found by a
- * scan. cpu_ns: the CPU time that it had used by then. capture__add_process() refuses a process
- * that the kernel side traces. So if it succeeds but there is a target with this pid, the exec has
- * ended that target, and the news of its end was lost. Then this function notes the end. */
+ * judged_ns: when the process executed a program that was not judged yet; 0: a scan found the
+ * process. cpu_ns: the CPU time that the process had used by then. capture__add_process() refuses a
+ * process that the kernel side traces already. So if the call succeeds although a target has this
+ * pid, the exec has ended that target, and the news of the target's end was lost. Then this
+ * function notes the end. */
 static void take_in(struct session *s, pid_t pid, uint64_t judged_ns, uint64_t cpu_ns)
 {
 	struct abi_event event = {

@@ -29,7 +29,8 @@ void session__free(struct session *s)
 		return;
 	scheduler__free(&s->scheduler);
 	capture__free(s->capture);
-	/* A command that never started running must be ended here. One that runs is left alone. */
+	/* A command that never started running must be ended here. A running command is left
+	 * alone. */
 	if (s->launch.held || (s->launch.pid > 0 && !s->started))
 		launch__kill(&s->launch);
 	for (size_t i = 0; i < s->n_targets; i++) {

@@ -79,14 +79,14 @@ enum session_region_place {
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
-	/* profile regions as well, but only if probes on libc's functions see them, and if all
-	 * these probes can be removed together */
+	/* also profile regions, but only if probes on libc's functions see them, and if all these
+	 * probes can be removed together */
 	bool regions_if_easy;
 	/* In windows: count large blocks from outside, so that the profiles at the end of the run
-	 * show those that no window saw (profile/large.h) */
+	 * show large blocks that no window saw (profile/large.h) */
 	bool large;
-	bool resident; /* fill in profile.resident as well, as of the end of the run */
-	/* Fill in the blocks of each profile's sites as well (struct profile_site). The caller then
+	bool resident; /* also fill in profile.resident, as of the end of the run */
+	/* Also fill in the blocks of each profile's sites (struct profile_site). The caller then
 	 * goes on to read the targets' memory after the stop. So session__stop() takes out all
 	 * probes, also perf uprobes. */
 	bool blocks;
@@ -137,7 +137,7 @@ struct session_options {
 	/* Did the user give capture.interval as a number? If not, continuous tracing may use a
 	 * coarser interval to stay within the limit, or a finer one. (An interval that was given is
 	 * kept, because the user may compare runs with this interval, or may want each allocation.
-	 * If it costs too much, the user can give a larger one.) */
+	 * If this interval costs too much, the user can give a larger interval.) */
 	bool interval_given;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
@@ -181,16 +181,17 @@ int session__activate(struct session *session, pid_t pid);
 /* Calls fn for each process that is not traced because of session__deactivate(). `why` is NULL if
  * the process will soon be traced again, and "" if nobody has asked to trace it again. Else it says
  * why tracing the process again failed. If there was no room for the process, memtrace tries again
- * to trace it. Stops when fn returns something else than 0, and returns that; else 0. */
+ * to trace it. Stops when fn returns something else than 0, and returns this value. Otherwise
+ * returns 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
 /* Gives the process more windows for some minutes (scheduler__favour()). 0; -ESRCH: it is no
- * target, or has ended; -ENOTSUP: the limits allow no more windows than it has; -EALREADY: it is
+ * target, or has ended; -ENOTSUP: the limits do not allow it more windows; -EALREADY: it is
  * favoured now, or was a short time ago; -EBUSY: SESSION_FAVOURED others are favoured. */
 int session__favour(struct session *session, pid_t pid);
 
-/* Do the limits allow that a process has more windows? If not, session__favour() returns -ENOTSUP
+/* Do the limits allow a process more windows than usual? If not, session__favour() returns -ENOTSUP
  * for each process. */
 bool session__may_favour(const struct session *session);
 
@@ -203,7 +204,7 @@ struct session_favoured {
 size_t session__favoured(const struct session *session,
 			 struct session_favoured ret[SESSION_FAVOURED]);
 
-/* Returns how often since the start all probes were taken out because memtrace did not report that
+/* Returns how often all probes were taken out since the start, because memtrace did not report that
  * all is well (session__dispatch()). *ret_s: for how many seconds in all the probes were out. */
 size_t session__withdrawals(const struct session *session, double *ret_s);
 
@@ -248,8 +249,8 @@ struct session_rates {
 };
 
 /* Computes the rates of change from `before` to `now`. Calls that turn out to be the allocator's
- * own are subtracted later, so a count of calls can become a little smaller. Its rate is then 0.
- * false: no time has passed. */
+ * own are subtracted later, so a count of calls can become a little smaller. The rate of this count
+ * is then 0. false: no time has passed. */
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
@@ -348,8 +349,8 @@ const struct capture_probe *session__probes(const struct session *session, size_
  * this only an upper limit (struct run_cost)? */
 uint64_t session__kernel_bytes(const struct session *session, bool *ret_at_most);
 
-/* Returns what could not be probed so far, as capture__refusals() does. It is valid until the next
- * session__dispatch(). */
+/* Returns what could not be probed so far, as capture__refusals() does. The result is valid until
+ * the next session__dispatch(). */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
 /* What tracing a process would do. This is found out without touching the process. A plan has the
@@ -370,8 +371,8 @@ void session_plan__clear(struct session_plan *plan);
 
 /* Checks whether memtrace can trace on this machine: its privileges (-EPERM), the pid namespace,
  * BTF. 0, or negative errno with err. session__open() and session__plan() call this. A caller that
- * is about to report another error calls it first: where nothing can be traced, the other error
- * would mislead people. */
+ * is about to report another error calls this function first: where nothing can be traced, the
+ * other error would mislead people. */
 int session__check_machine(struct error *err);
 
 /* Computes how much kernel memory a run's tables take on a machine with `cpus` possible CPUs, and

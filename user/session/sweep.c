@@ -10,7 +10,7 @@
 
 /* How often the kernel's tables are swept. A sweep takes about a millisecond. */
 #define SWEEP_NS 10000000000ULL
-/* After a search for what lost news would have told, memtrace waits REST times as long as the
+/* When memtrace has searched for what lost news would have told, it waits REST times as long as the
  * search has taken. Only then may it search again, because more news may be lost during a
  * search. */
 #define REST 20
@@ -43,9 +43,9 @@ void sweep__tables(struct session *s)
 /* --- lost news of processes --- */
 
 /* Notes execs of targets, ends of targets, and ends of their main threads, if the news of them was
- * lost. The end of a named target is not noted here, because it is known from its pidfd. The
- * process of a selected target that has ended may still live, but run a program that does not fit
- * the selection. */
+ * lost. The end of a named target is not noted here, because it is known from its pidfd. A selected
+ * target may have ended although its process still lives: the process then runs a program that does
+ * not fit the selection. */
 static void seek_changed(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -102,8 +102,8 @@ static int adopt(pid_t pid, void *ctx)
 
 /* Finds the processes whose first news was lost. If such a process has ended meanwhile, frees its
  * row in the kernel's tables. The order of the steps matters: the rows are read before the search,
- * and news is taken after it. If a process had a row, and is still unknown after that, the
- * search did not find it, so it has ended. 0; on a negative errno the caller searches again. */
+ * and news is taken after it. If a process had a row, and is still unknown after both, the search
+ * did not find the process, so it has ended. 0; on a negative errno the caller searches again. */
 static int seek_strangers(struct session *s)
 {
 	_cleanup_free_ uint32_t *processes = NULL;

@@ -87,8 +87,8 @@ static uint64_t wall_clock_ns(uint64_t monotonic_ns)
 }
 
 /* Has this known file changed since the target began? Then it is perhaps not the target's file: the
- * target's file was deleted, and a new file got its inode number. (The vdso is memtrace's own
- * copy.) */
+ * target's file was deleted, and a new file got its inode number. (The vdso is left out, because
+ * memtrace has its own copy of it.) */
 static bool is_newer(const struct session *s, const struct target *t, const struct file_id *file)
 {
 	struct file_state state;
@@ -264,7 +264,7 @@ static void seek_python(struct session *s, struct target *t)
 }
 
 /* If the kernel side has no room for all mappings that a target ever had, it is told only the
- * present ones. */
+ * present mappings. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -501,8 +501,8 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	if (!t || is_anothers(t))
 		return;
 	old = maps__find(&t->maps, entry->start);
-	/* On some kernels (6.12 is one) the news names the file below that of overlayfs, and
-	 * /proc/PID/maps does not. */
+	/* On some kernels (6.12 is one) the news names the file below the file of overlayfs.
+	 * /proc/PID/maps names the file of overlayfs. */
 	if (old && entry->file.inode && file_id__equal(&old->real, &entry->file)) {
 		held.file = old->file;
 		held.real = old->real;
@@ -531,7 +531,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 
 /* Replaces the target's maps by the maps of the new program. (EVENT_EXEC reports that the old
  * program's memory is gone.) The kernel side forgot the old mappings at the exec. They are
- * forgotten here, too, so that their unwind tables make room for new ones. */
+ * forgotten here, too. Then their unwind tables make room for new tables. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
@@ -589,10 +589,10 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		t->info.comm[sizeof(event->comm) - 1] = '\0';
 	}
 	t->headless = process__is_headless(&t->info);
-	/* Only a child that is gone already needs its parent's mappings. A child that can be read
-	 * may have called exec since. Beside the parent's files, its new program would look like a
-	 * library if it is static. Then the search for allocators would find only exported
-	 * functions. */
+	/* A child gets its parent's mappings only if the child is gone already. A child that can be
+	 * read may have called exec since. If its new program is static, it would look like a
+	 * library beside the parent's files. Then the search for allocators would find only
+	 * exported functions. */
 	if (targets__refresh_maps(s, t) && event->kind == EVENT_FORK && parent)
 		t->maps_changed = !maps__copy(&parent->maps, &t->maps) && t->maps.n;
 	budget__welcome(s, t);

@@ -8,17 +8,18 @@
 
 #define NS 1e-9 /* seconds */
 
-/* Returns when the present program began, as far as it is part of the run. The time before an exec,
- * and what was allocated in that time, do not count for growth. */
+/* Returns the time of the last exec or, if there was no exec since tracing began, the time when
+ * tracing began. The time before an exec, and memory that was allocated in that time, do not count
+ * for growth. */
 uint64_t trend__begin_ns(const struct build *build);
 
 /* Returns how many bytes a sampled block stands for. */
 double trend__weight(const struct abi_live *block);
 
 /* Adds what windows show of a process and its stacks (windowed_trend.c). These figures are used in
- * place of the kernel's live table. Live and allocated bytes come from the model of
- * profile/windowed.h. Growth comes from it, too. But if nearly all of the run was traced
- * continuously, trend__add_growth() finds the growth. 0 or -ENOMEM. */
+ * place of the kernel's live table. Live and allocated bytes, and growth, come from the model of
+ * profile/windowed.h. But if nearly all of the run was traced continuously, trend__add_growth()
+ * finds the growth. 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
 			const struct process_sites *sites);
 

@@ -18,9 +18,10 @@ _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
  * windows do. (The share is measured by the wall clock and by the net clock.) */
 #define MOST_UNSEEN 0.2
 
-/* Returns the net seconds from begin_ns to ns. What a process did between the last reading of the
- * clock and the process's end is not known. The process is assumed to have continued as before.
- * Without this assumption, the traced part would seem to be all that the process did. */
+/* Returns the net seconds from begin_ns to ns. Nothing is known of the time between the last
+ * reading of the clock and the process's end. For this time, the process is assumed to have
+ * continued as before. Without this assumption, the traced part would seem to be all that the
+ * process did. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -343,10 +344,10 @@ static struct growth all_growth(const struct profile *p)
 	return all.total;
 }
 
-/* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
- * what was freed, during the interruptions is not known. In a time as long as all interruptions
- * together, the site allocates a certain amount. Each of the two unknown amounts may be as large.
- * So this amount widens the interval at both ends. */
+/* Adds the growth of a continuous run that was interrupted only briefly. Two amounts are not known:
+ * the bytes that were allocated during the interruptions, and the bytes that were freed. Each of
+ * them may be as large as the amount that the site allocates in a time as long as all interruptions
+ * together. So this amount widens the interval at both ends. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {
