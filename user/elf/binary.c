@@ -286,8 +286,8 @@ static void forget_file_of(struct binaries *binaries, struct binary *binary)
 	binary__free(binary);
 }
 
-/* Gives the binary a descriptor of another of its files, because the present descriptor may be of a
- * file that is being closed, or that was written to. Searches for the other file among the n
+/* Gives the binary a descriptor of another of its files. The reason: the file of the present
+ * descriptor is being closed, or may have been written to. Searches for the other file among the n
  * entries of `known`. False: there is no other file. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
- * The file stays open as long as it is needed, because the process that maps it may end and another
- * file may get its name. The arrays of data for unwinding and naming are indexed by
+ * The file stays open as long as it is needed, because the process that maps it may end, and
+ * another file may get the file's name. The arrays of data for unwinding and naming are indexed by
  * binary.index. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
@@ -39,8 +39,8 @@ void binaries__free(struct binaries *binaries);
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
 /* Gets the state that the file known as id had when it became known, before anything was read from
- * it. The result is true even if the file was written to since then. False: the file is not known,
- * and *ret is not written. */
+ * it. Returns true even if the file was written to since then. False: the file is not known, and
+ * *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -48,12 +48,12 @@ struct file_state {
 bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 		     struct file_state *ret);
 
-/* Makes the regular file behind fd known as id. Takes ownership of fd, even if it fails. A file
- * with the same owner, build-id and content as a known file joins this file's binary, because
- * containers hold many copies of a library. (If the build-id alone decided, a hostile process could
- * have the symbols of its own file shown for another process's library.) After 4 GiB have been
- * compared in all, a copy becomes a binary of its own. Each binaries__evict() raises what is left
- * of the limit by 1 MiB per second since the previous call, up to 4 GiB.
+/* Adds the regular file behind fd, which is then known as id. Takes ownership of fd, also after an
+ * error. A file with the same owner, build-id and content as a known file joins this file's binary,
+ * because containers hold many copies of a library. (If the build-id alone decided, a hostile
+ * process could have the symbols of its own file shown for another process's library.) After 4 GiB
+ * have been compared in all, a copy becomes a binary of its own. Each call of binaries__evict()
+ * raises the limit again: by 1 MiB for each second since the previous call, up to 4 GiB.
  *
  * path is the file's name in the process that maps it. root_fd is this process's root directory
  * (O_PATH); -1: none. A separate debug file is searched for below root_fd, then below memtrace's
@@ -64,12 +64,12 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
-/* Records that the pages of the file known as id are those of the file `real`, which is a file of a
- * layer below on overlayfs. binaries__add() records id itself. */
+/* Records that the file known as id has the pages of the file `real`. If that file is on overlayfs,
+ * `real` is a file of a layer below it. Before this call, `real` is id itself (binaries__add()). */
 void binaries__set_real(struct binaries *binaries, const struct file_id *id,
 			const struct file_id *real);
-/* Returns the file whose pages the file known as id had when it became known; NULL: id is not
- * known. Valid until the next binaries__add() or binaries__evict(). */
+/* Returns the file `real` that was recorded for the file known as id; NULL: id is not known. Valid
+ * until the next binaries__add() or binaries__evict(). */
 const struct file_id *binaries__real(const struct binaries *binaries, const struct file_id *id);
 
 /* May the file known as id have the pages of another file by now? On overlayfs even a change of the
@@ -84,7 +84,7 @@ int binaries__open(const struct binaries *binaries, const struct file_id *id);
  * file becomes known, and disappears when the file is forgotten. NULL: id is not known. The pointer
  * is valid until the next binaries__add() or binaries__evict(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
-/* Sets the marks of all known files whose pages are those of the file `real`. */
+/* Sets the marks of all known files that have the pages of the file `real`. */
 void binaries__mark_all(struct binaries *binaries, const struct file_id *real, unsigned char mark);
 
 /* Records that the file known as id is in use: the next binaries__evict() keeps it. */
@@ -94,10 +94,10 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
  * only memtrace's descriptor still holds its disk blocks. Any other file is kept until it has been
  * unused for idle_ns (by the caller's clock, now_ns), because its program may be run again. After
  * that time the file is closed, because an open file keeps its file system from being unmounted. fn
- * is called for each file before it is closed, and must not use the binaries. `real`: as of
- * binaries__real(). `last`: no other known file has the pages of the file `real`. A binary without
- * files is freed. If a file with the same content comes later, a new binary is made. Returns how
- * many unused files are still kept. */
+ * is called for each file before it is closed, and must not use the binaries. `real`: the file that
+ * binaries__real() returns. `last`: no other known file has the pages of the file `real`. A binary
+ * without files is freed. If a file with the same content comes later, a new binary is made.
+ * Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id, const struct file_id *real,
 				  bool last),

@@ -211,7 +211,7 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 		set_register(state, reg, HOW_OTHER, 0);
 }
 
-/* Writes a row for the state, which is valid up to pc. Then advances to pc. If function->pc ==
+/* Writes a row for the state. The state is valid up to pc. Then advances to pc. If function->pc ==
  * function->end afterwards, the function is complete. */
 static int advance_to(struct unwind_rows *rows, const struct cfi_cie *cie,
 		      struct cfi_function *function, const struct cfi_state *state, uint64_t pc)

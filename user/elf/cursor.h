@@ -36,8 +36,9 @@ void cursor__skip(struct cursor *cursor, uint64_t len);
 uint64_t cursor__uleb(struct cursor *cursor);
 int64_t cursor__sleb(struct cursor *cursor);
 
-/* Reads the number that stands for a pointer in the given encoding (DW_EH_PE_*), without adding the
- * address that the pointer is relative to. An unknown encoding breaks the cursor. */
+/* Reads the number that stands for a pointer. encoding: how it is written (DW_EH_PE_*). If the
+ * pointer is relative to an address, this address is not added. An unknown encoding breaks the
+ * cursor. */
 uint64_t cursor__number(struct cursor *cursor, uint8_t encoding);
 
 /* Reads an address in the given encoding. here: the vaddr of the cursor's position. */

@@ -16,7 +16,7 @@
  *
  * If the ELF file has a build-id, the debug file must have the same one. Otherwise the debug file's
  * CRC32 must be the one in .gnu_debuglink. To check this, at most 1 GiB is read in one call, and at
- * most 4 GiB in all calls together. The latter limit grows by 1 MiB per second. The debug file is
+ * most 4 GiB in all calls together. The limit of 4 GiB grows by 1 MiB per second. The debug file is
  * an ELF file of the same kind; everything else in it may be hostile. It is never fd's own file.
  * The network is not used.
  *

@@ -30,7 +30,7 @@ void decoder__close(struct decoder *decoder);
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		     uint64_t vaddr);
 
-/* Returns the length of the direct branch (without prefixes) at code, 0 when there is none.
+/* Returns the length of the direct branch (without prefixes) at code; 0: there is none.
  * *ret_target: the branch's target, relative to code. */
 size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 

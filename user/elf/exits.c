@@ -184,7 +184,8 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 	return rc;
 }
 
-/* Returns the vaddr to which the function at vaddr passes its call on, or 0. */
+/* Returns the vaddr of the code to which the function at vaddr passes its call on; 0: the function
+ * does not pass it on. */
 static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
 {
 	for (int i = 0; i <= MAX_MOVES; i++) {

@@ -2,7 +2,7 @@
 /* Where the calls of a function end: its ret instructions. Probes on these instructions see a
  * call's result without a return probe.
  *
- * A return probe replaces the return address by an address of the kernel. An exception that is
+ * A return probe writes an address of the kernel over the return address. An exception that is
  * thrown through the function's frame then cannot be unwound, and the program ends. A plain probe
  * on a ret changes nothing: there rax holds the result, and rsp points to the return address, as at
  * the function's entry.

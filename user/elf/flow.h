@@ -15,7 +15,7 @@
 #include "elf/decode.h"
 #include "elf/image.h"
 
-/* Registers keep their values across calls if their number (decode__register()) is at least this:
+/* Registers with this number (decode__register()) or a larger one keep their values across calls:
  * rbx, r12 to r15, rbp and rsp. */
 #define FLOW_FIRST_PRESERVED 10
 #define FLOW_NUMBER	     0 /* flow_value.id of a known number, which is in flow_value.off */

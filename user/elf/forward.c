@@ -7,7 +7,7 @@
 #include "elf/decode.h"
 
 #define MAX_INSNS 16
-#define MAX_BODY  4096 /* so many bytes of a function are searched */
+#define MAX_BODY  4096 /* at most this many bytes of a function are searched */
 
 /* If the compiler made no copies, at most this many places of a file load the pointer. They are in
  * the function itself, and in code that replaces the table of allocators. Debian's python3.11 has

@@ -50,8 +50,8 @@
 
 #define HEADER_BYTES 72
 #define TEXT_START   24 /* offset of the field in the header */
-/* A file has one header. At most this many places that look like one are tried, because each try
- * may read all relocations. */
+/* A file has one header. At most this many places that look like a header are tried, because each
+ * try may read all relocations. */
 #define MAX_HEADERS  16
 #define FUNCTION_TOP 1 /* flag of a function: the function is the first one of its stack */
 
@@ -96,8 +96,8 @@ static bool is_header(const unsigned char *bytes)
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
-/* The section .rela.dyn. A hostile file has many headers, and a section of 256 MiB. So the section
- * is read once, when the first header needs it. */
+/* The section .rela.dyn. A hostile file may have many headers, and a section of 256 MiB. So the
+ * section is read once, when the first header needs it. */
 struct relocations {
 	unsigned char *bytes; /* owned */
 	size_t size;

@@ -52,10 +52,10 @@ bool elf_wanted__is_listed(const char *name, const void *names);
 #define ELF_MAX_NAME_BYTES 2048
 
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Accepts only 64-bit
- * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Of the symbols, only the
- * wanted ones are kept (NULL: all), and at most 4 MiB of each table. Of a table, only the first 5
- * million symbols are read. Returns 0; -ENOEXEC when the file is something else or broken, with the
- * reason in err; -ENOMEM; any error of reading. */
+ * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Reads only the first 5
+ * million symbols of a table. Keeps only the wanted symbols (NULL: all), and at most 4 MiB of them
+ * per table. Returns 0; -ENOEXEC when the file is something else or broken, with the reason in err;
+ * -ENOMEM; any error of reading. */
 int elf_image__open(int fd, const char *name, const struct elf_wanted *wanted,
 		    struct elf_image **ret_image, struct error *err);
 /* Like elf_image__open(), but without symbols, which need most of the time and memory. */
@@ -95,8 +95,8 @@ uint64_t elf_image__entry(const struct elf_image *image);
 
 /* The first values of a file's thread-local variables (PT_TLS). Each thread gets a copy. */
 struct elf_tls {
-	uint64_t vaddr, size; /* size: includes the part that is not in the file, whose first values
-			       * are zero */
+	uint64_t vaddr, size; /* size: includes the part that is not in the file, where all first
+			       * values are zero */
 	uint64_t align;	      /* a power of two */
 };
 
@@ -169,9 +169,9 @@ void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t tar
 
 /* Finds where the code of the executable segments may mention an address of [low, high), absolute
  * or relative to rip. Scans for 4 bytes that could be such an address in an instruction. Some of
- * these bytes look like an address only by chance. Stores the vaddrs at which such bytes begin,
- * ascending in each segment, up to max. Returns the number found, which may exceed max. meanwhile
- * is called after each 256 KiB of code. */
+ * these bytes look like an address only by chance. Stores at most max vaddrs at which such bytes
+ * begin, ascending in each segment. Returns the number found, which may exceed max. meanwhile is
+ * called after each 256 KiB of code. */
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
 			   uint64_t *ret_vaddrs, size_t max, void (*meanwhile)(void *ctx),
 			   void *ctx);

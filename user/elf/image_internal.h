@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Declarations for the files image*.c only. image.c opens a file; it calls image_symbols.c and
- * image_segments.c. image_symbols.c, image_segments.c and image_sections.c read the file. Of the
- * files image*.c, these three call only image_segments.c. image_calls.c searches the file, and
- * calls image_symbols.c and image_sections.c. */
+ * image_segments.c. image_symbols.c, image_segments.c and image_sections.c read the file. These
+ * three call functions of image_segments.c, but of no other file image*.c. image_calls.c searches
+ * the file, and calls image_symbols.c and image_sections.c. */
 #ifndef MEMTRACE_ELF_IMAGE_INTERNAL_H
 #define MEMTRACE_ELF_IMAGE_INTERNAL_H
 

@@ -3,8 +3,8 @@
  *
  * Tables may be as large as the file's owner likes: in real files, the strings take up to some
  * hundred MiB. So no table is read at once. A part of the strings is read, then all symbols in
- * small pieces, then the next part of the strings. Of the symbols whose names lie in the part, only
- * those are kept that the caller wants. */
+ * small pieces, then the next part of the strings. A symbol is kept if its name lies in the part
+ * and the caller wants it. */
 #include "elf/image_internal.h"
 
 #include <errno.h>

@@ -11,8 +11,8 @@
  *     nor Capstone's list of written registers may contain rsp, rbp or a special register
  *     (segment, control, debug, x87, ...).
  *   - An instruction that stores to memory is never passed over. The store could hit the return
- *     address. It could also hit the red zone below rsp, into which the trampoline of an optimized
- *     probe (Linux 6.18, 5-byte nop) pushes.
+ *     address. It could also hit the red zone below rsp: the trampoline of an optimized probe
+ *     (Linux 6.18, 5-byte nop) pushes values there.
  *   - The bytes of an instruction decide if the kernel emulates it. The only prefix allowed is one
  *     REX.B, because all kernels agree on instructions without other prefixes. (The kernel refuses
  *   a 0x66 before a branch, and Intel and AMD even disagree on such a branch's length. The kernel

@@ -66,8 +66,8 @@ static int relocate(const struct elf_image *image, unsigned char *data, size_t s
 	return 0;
 }
 
-/* Do two words of data look like a pair of usedpools? Each pair points to itself, so that its words
- * look like nextpool and prevpool of a pool: both hold the pair's address less 16. */
+/* Do two words of data look like a pair of usedpools? Each pair points to itself: both words hold
+ * the pair's address less 16, as if they were nextpool and prevpool of a pool. */
 static bool is_pair(const unsigned char *data, uint64_t vaddr)
 {
 	uint64_t words[2];
@@ -310,8 +310,8 @@ static int explain_callees(struct finder *f)
 
 /* --- the proof that a probe may stand there --- */
 
-/* Returns the last vaddr to which no branch may lead. (The proofs are also sorted by this vaddr,
- * because they do not overlap.) */
+/* Returns the last vaddr that must not be the target of a branch. (The list `found` also ascends by
+ * this vaddr, because the proofs do not overlap.) */
 static uint64_t end_of(const struct found *found)
 {
 	return found->best.vaddr > found->proved.vaddr ? found->best.vaddr : found->proved.vaddr;

@@ -14,8 +14,8 @@
  *	40  uint32 nextoffset
  *	44  uint32 maxnextoffset
  *
- * What the code does to these fields is proved by following values through registers
- * (elf/flow.h):
+ * The search follows values through registers (elf/flow.h), and so proves what the code does to
+ * these fields:
  *
  *	a block is given out	b = pool->freeblock; n = *(block **)b; pool->freeblock = n
  *	... the first of a pool	szidx, nextoffset and freeblock of a pool are set, and
@@ -60,8 +60,8 @@
  *
  * The search takes for granted that no code uses the state (or the array) in one of these ways:
  * behind an indirect call that got the state's address; behind a switch; in a register that the ABI
- * does not preserve across calls (-fipa-ra); by the address of a part, which the code had stored in
- * memory. Compilers have no reason to make such code in inlined copies. (In 3.9, code stores
+ * does not preserve across calls (-fipa-ra); through the address of a part that was stored in
+ * memory before. Compilers have no reason to make such code in inlined copies. (In 3.9, code stores
  * addresses of parts in its lists of arenas. No function returns the array. The code that makes the
  * array larger calls another function before it takes back a block.) Test a new build by comparing
  * with sys.getallocatedblocks(). */

@@ -18,18 +18,18 @@
 #define ARENA_BYTES	    48 /* bytes of an entry in the array of arenas (3.9) */
 
 /* With a state, MAX_PATH limits the instructions from a lookup to its explanation. */
-#define MAX_DECODED  1000000 /* instructions that are decoded, at most */
-#define MAX_PATH     48	     /* instructions of a path, at most */
-#define MAX_STORES   12	     /* stores of a path that are remembered, at most */
+#define MAX_DECODED  1000000 /* at most this many instructions are decoded */
+#define MAX_PATH     48	     /* a path has at most this many instructions */
+#define MAX_STORES   12	     /* at most this many stores of a path are remembered */
 #define MAX_RECENT   8	     /* instructions of a path that are remembered */
-#define MAX_SLOTS    4	     /* places on the stack that hold the state, at most */
+#define MAX_SLOTS    4	     /* at most this many places on the stack hold the state */
 #define MAX_COMPUTED 16	     /* elements of path.computed */
-#define MAX_LOOKUPS  32	     /* lookups on all paths from one mention, at most */
-#define MAX_CALLEES  512     /* functions that may get the state as an argument, at most */
-#define MAX_FOUND    4096    /* places for probes, at most */
-#define MAX_WINDOW   96	     /* bytes from the proof's beginning to the place, at most */
+#define MAX_LOOKUPS  32	     /* at most this many lookups on all paths from one mention */
+#define MAX_CALLEES  512     /* at most this many functions may get the state as an argument */
+#define MAX_FOUND    4096    /* at most this many places for probes */
+#define MAX_WINDOW   96	     /* at most this many bytes from the proof's beginning to the place */
 
-#define PYMALLOC_WAYS 512   /* paths that wait to be walked, at most; without a state: MAX_PATH */
+#define PYMALLOC_WAYS 512   /* most paths that wait to be walked; without a state: MAX_PATH */
 #define PYMALLOC_SEEN 65536 /* elements of finder.seen; a power of 2 */
 
 /* Offsets in a pool's header. */
@@ -104,7 +104,7 @@ struct shown {
 		bool explained;
 	} lookups[MAX_LOOKUPS];
 	unsigned int n_lookups;
-	uint64_t array;	 /* the value of path.array of a path that takes back a block */
+	uint64_t array;	 /* a path that takes back a block had this value in path.array */
 	bool unfinished; /* a path was too long, or led to an instruction that cannot be followed */
 };
 
@@ -154,9 +154,9 @@ void finder__work(struct finder *finder, size_t amount);
 int __attribute__((format(printf, 2, 3)))
 finder__refuse(struct finder *finder, const char *fmt, ...);
 
-/* Is the access the last of three that look up an address in the tree? The first reads root[i],
- * which points to a node. The second reads an entry of this node, which points to another node. The
- * third accesses an entry of this other node. *ret_root: where root is. */
+/* Is the access the last one of the three accesses that look up an address in the tree? The first
+ * reads root[i], which points to a node. The second reads an entry of this node, which points to
+ * another node. The third accesses an entry of this other node. *ret_root: where root is. */
 bool path__looks_up(const struct flow *flow, const struct flow_place *place,
 		    struct flow_value *ret_root);
 
@@ -171,8 +171,8 @@ bool path__is_state(const struct finder *finder, const struct path *path, struct
 /* Notes that the path's lookups are explained. */
 void path__explain(struct finder *finder, const struct path *path);
 
-/* Has the path written a pointer to memory other than the stack? Then it does more than ask for a
- * size. If the path follows a pointer, only writes since its last lookup count. */
+/* Has the path stored a pointer in any memory but the stack? Then it does more than ask for a size.
+ * If the path follows a pointer, only stores since the path's last lookup count. */
 bool path__has_stored(const struct path *path);
 
 /* Records a store on a path. before: the registers before the store. Returns 1 if the store shows

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 #include "elf/probe_site.h"
 
-/* how many instructions after the proof are searched for a cheaper place, at most */
+/* at most this many instructions after the proof are searched for a cheaper place */
 #define MAX_AFTER 8
 
 #define HEADER_BYTES 48
@@ -90,8 +90,8 @@ static bool counts_first(const struct path *path, struct flow_value pool)
 	return count && count->value.id == FLOW_NUMBER && count->value.off == 1;
 }
 
-/* Does the path's last store complete the giving out of a block? The block's pool must be from
- * usedpools, or must have had no blocks in use. */
+/* Does the path's last store complete the pattern that gives out a block? The block's pool must be
+ * from usedpools, or must have had no blocks in use. */
 static bool gives(const struct finder *f, const struct path *path, const struct store *s,
 		  struct event *ret)
 {
@@ -143,8 +143,8 @@ static bool takes_back_by_other_name(const struct finder *f, const struct path *
 	return false;
 }
 
-/* Does the store complete the taking back of a block? The two stores that take a block back may
- * come in any order. */
+/* Does the store complete the pattern that takes a block back? The two stores that take a block
+ * back may come in any order. */
 static bool takes_back(const struct finder *f, const struct path *path, const struct store *s,
 		       struct event *ret)
 {
@@ -336,8 +336,8 @@ static int note_indexed_store(struct finder *f, const struct path *path,
 		path__explain(f, path);
 		return 1;
 	}
-	/* If walks follow no pointer: as soon as a path from this mention has shown that an arena
-	 * joins or leaves the tree, the mention is explained, and this path may end. */
+	/* If walks follow no pointer: the mention is explained as soon as a path from it has shown
+	 * that an arena joins or leaves the tree. Then this path may end. */
 	return f->shown.registered && !f->follows;
 }
 

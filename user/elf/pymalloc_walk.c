@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MAX_STEPS 4096 /* instructions on all paths from one mention, at most */
+#define MAX_STEPS 4096 /* at most this many instructions on all paths from one mention */
 /* with a state: limit for the instructions on all these paths, and also for those on one path */
 #define MAX_STATE_STEPS (32 * MAX_STEPS)
 #define MAX_STATE_PATH	4096
@@ -112,7 +112,7 @@ static bool is_pointer(const struct finder *f, const struct flow_place *place)
 	return !place->indexed && place->at.off == f->state_off;
 }
 
-/* May the place be a link of a list of arenas, or a variable that is the head of one? */
+/* May the place be a link of a list of arenas, or a variable that is the head of such a list? */
 static bool is_list(const struct flow_place *place)
 {
 	return place->at.id == FLOW_NUMBER || place->at.off == NEXTARENA ||

@@ -23,8 +23,8 @@ struct stack_source {
 };
 
 /* Walks from a thread's registers outwards, at most `max` frames. Each frame ends above the one
- * before it. Returns how many frames were found. The walk ends where there is no rule, or where the
- * rule is one of Go's or that of a signal's frame. */
+ * before it. Returns how many frames were found. The walk ends where there is no rule. It also ends
+ * at frames of Go and of signals, because it does not use their rules. */
 size_t stack_walk(const struct stack_source *source, uint64_t pc, uint64_t sp, uint64_t bp,
 		  struct stack_frame *ret, size_t max);
 

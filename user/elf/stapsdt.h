@@ -4,8 +4,8 @@
  * A marker is a nop in the code, and a note in the section .note.stapsdt. The note holds the nop's
  * address, the marker's provider and name, and where the marker's arguments are at the nop. The
  * arguments are text, as the compiler wrote them for the assembler: "8@%rdi -4@-20(%rbp) 8@$5". A
- * marker may have a semaphore, a counter in the program's data: while it is 0, the program skips
- * the work for the marker.
+ * marker may have a semaphore: a counter in the program's data. While the counter is 0, the program
+ * skips the work for the marker.
  *
  * The file is the target's, so no number and no text is trusted. libbpf can attach to such markers
  * by itself, but for that it reads the file with libelf in the privileged process. */

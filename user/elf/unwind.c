@@ -344,7 +344,7 @@ static void remove_row(struct unwind_table *table, size_t i)
 	memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(table->rows[i]));
 }
 
-/* Returns the index of the first row above pc. The row before that row has the rule of pc. */
+/* Returns the index of the first row above pc. The row before it has the rule for pc. */
 static size_t first_above(const struct unwind_table *table, uint64_t pc)
 {
 	return SEARCH_FIRST(i, table->n, table->rows[i].pc > pc);

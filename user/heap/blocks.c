@@ -16,7 +16,7 @@
 /* bytes of a glibc block's header, without the word that the preceding block may use */
 #define HEADER	    8
 #define STEP_BLOCKS 256		 /* blocks to visit between two calls of gentle__step() */
-#define MAX_SPAN    (1ULL << 35) /* bytes of a SPAN_WALKED, whose slots have 32-bit numbers */
+#define MAX_SPAN    (1ULL << 35) /* most bytes of a SPAN_WALKED: slots have 32-bit numbers */
 #define LAND_GAP    (64 * PAGE)	 /* bytes; spans share one table if no gap is larger than this */
 
 /* Spans that lie close to each other, and a table with the span of each page. */
@@ -302,7 +302,7 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 	return number ? &blocks->spans[number - 1] : NULL;
 }
 
-/* Returns the first slot behind `slot` whose bit in `starts` is set. If this slot is on another
+/* Returns the first slot with a set bit in `starts` behind `slot`. If the result is on another
  * page, finds the page by bisection. Bisection works because `page_start` never decreases from page
  * to page. */
 static size_t start_after(const struct span *span, size_t slot)
@@ -327,7 +327,7 @@ static size_t start_after(const struct span *span, size_t slot)
 			  span->n_slots, true);
 }
 
-/* The last slot up to and including `slot` whose bit in `starts` is set; SIZE_MAX: none. */
+/* Returns the last slot with a set bit in `starts`, up to and including `slot`; SIZE_MAX: none. */
 static size_t start_before(const struct span *span, size_t slot)
 {
 	size_t page = slot / PAGE_SLOTS, word = slot / 64;

@@ -71,8 +71,8 @@ int blocks__add(struct blocks *blocks, const struct span *span, struct span **re
  * addresses of all calls must ascend, and be at least 32 bytes apart. */
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
-/* Marks the block in use at addr of a SPAN_WALKED as free. Changes nothing and returns false in two
- * cases: no block in use of this usable size is at addr, or the block is the last one of the
+/* In a SPAN_WALKED, marks the block in use at addr as free. Changes nothing and returns false in
+ * two cases: no block of this usable size is in use at addr, or the block is the last one of the
  * span. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
@@ -102,8 +102,8 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
  * blocks__find(). False: addr is in neither. */
 bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
 
-/* Loads into the processor's cache what blocks__slot() needs for addr. Returns a slot near that of
- * addr's block; SIZE_MAX: addr is in no SPAN_WALKED. */
+/* Loads into the processor's cache what blocks__slot() needs for addr. Returns a slot near the slot
+ * of addr's block; SIZE_MAX: addr is in no SPAN_WALKED. */
 size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr);
 
 /* Finds the last block, or memory without blocks, that begins at or before addr in addr's span.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A census of a heap. It counts memory in use and free memory, page by page, and the blocks that
- * keep pages from going back to the kernel. A child process (scan.h) makes the census and sends it.
- * The parent receives it, and checks each number that it uses as a length or an index. */
+/* A census of a heap. It counts memory in use and free memory, page by page. It also counts the
+ * blocks that keep pages from going back to the kernel. A child process (scan.h) makes the census
+ * and sends it. The parent receives it, and checks each number that it uses as a length or an
+ * index. */
 #ifndef MEMTRACE_HEAP_CENSUS_H
 #define MEMTRACE_HEAP_CENSUS_H
 
@@ -33,13 +34,13 @@ int census__count(const struct scan_view *view, const struct census_options *opt
 		  struct census *ret);
 
 /* Takes a census of pid. maps: the maps of pid, which the caller has just read. 0, or negative
- * errno with err: an error of scan__start() or scan__end(), or -EPROTO: the child sent invalid
- * data. The caller releases ret with census__clear(). */
+ * errno with err. The error is one of scan__start() or scan__end(), or it is -EPROTO: the child
+ * sent invalid data. The caller releases ret with census__clear(). */
 int census__take(pid_t pid, const struct maps *maps, const struct census_options *options,
 		 struct census *ret, struct error *err);
 
 /* Scans pid, and writes a line "ADDRESS SIZE" for each block in use: the address in hexadecimal,
- * the usable bytes in decimal. Errors: those of census__take(), and those of the sink. */
+ * the usable bytes in decimal. An error is one of census__take() or one of the sink. */
 int census__list(pid_t pid, const struct maps *maps, struct sink *sink, struct error *err);
 
 #endif

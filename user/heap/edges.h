@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The pointers between the blocks of a heap: which block points into which. Needs about 4 bytes per
- * pointer.
+/* The pointers between the blocks of a heap: which block points into which other block. The tables
+ * need about 4 bytes per pointer.
  *
- * Blocks are numbered from 0 on, ascending by address. Most pointers lead from one block to another
- * whose number is close. So each target is stored as a difference of two numbers, and LEB128 stores
- * a small difference in few bytes. */
+ * Blocks are numbered from 0 on, ascending by address. Most pointers lead to a block whose number
+ * is close to the number of the pointing block. So each target is stored as a difference of two
+ * numbers, and LEB128 stores a small difference in few bytes. */
 #ifndef MEMTRACE_HEAP_EDGES_H
 #define MEMTRACE_HEAP_EDGES_H
 
@@ -32,8 +32,8 @@ void edges__clear(struct edges *edges);
  * order. The last block may be added again, with more pointers. 0 or -ENOMEM. */
 int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n);
 
-/* A walk over those pointers of one block that were added so far. edges__from() begins it. A call
- * of edges__add() makes the walk invalid. */
+/* A walk over the pointers of one block. It visits the pointers that were added so far.
+ * edges__from() begins it. A call of edges__add() makes the walk invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;
 	uint32_t from;	  /* the block whose pointers are wanted */

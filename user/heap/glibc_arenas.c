@@ -11,7 +11,7 @@
 
 #define WINDOW	      (256u << 10)
 #define MIN_EMPTY     4	   /* a main arena has at least this many empty bins; most have dozens */
-#define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
+#define MAX_ARENAS    4096 /* glibc makes at most eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
 #define HEAP_MAX_SIZE (64ULL << 20) /* largest size, and alignment, of heaps without huge pages */
 
@@ -221,8 +221,8 @@ static bool is_ring(struct glibc *g, uint64_t addr, uint64_t next)
 	return true;
 }
 
-/* Returns the address of the main arena to whose bins the list head at `head` belongs; 0: there is
- * none. */
+/* Returns the address of the main arena whose bins include the list head at `head`; 0: there is no
+ * such arena. */
 static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
 {
 	static const uint64_t top_offs[] = {ARENA_TOP, ARENA_TOP_WITHOUT_FAST};

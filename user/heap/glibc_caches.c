@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that the program has freed, but whose chunks still look in use: those in thread caches and
- * fast bins. Both consist of singly linked lists: last in, first out. From glibc 2.32 on, a link
- * that is stored at address `at` has the form link ^ (at >> 12).
+/* Blocks in thread caches and fast bins: the program has freed them, but their chunks still look in
+ * use. Caches and bins consist of singly linked lists: last in, first out. From glibc 2.32 on, a
+ * link that is stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
  * followed. A fast bin may be long. If it changes too fast, only the blocks at its end count as
  * free, because these blocks stay on it. If a list of a thread cache changes too fast, a block of
- * the list's size counts as free on two conditions. The block has the key (struct glibc). The
- * block's link leads to a block of the same size, or ends the list. */
+ * the list's size counts as free if both of these are true. The block has the key (struct glibc).
+ * The block's link leads to a block of the same size, or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, each for several sizes */
 /* at most this many blocks in a list of a thread cache: the tunable glibc.malloc.tcache_count
- * allows so many. The default is 7 or 16 */
+ * cannot be larger. Its default is 7 or 16 */
 #define MAX_SLOTS UINT16_MAX
 #define MAX_FAST  (1 << 24) /* a fast bin has at most this many chunks */
 #define TRIES	  8
@@ -139,8 +139,8 @@ static void exchange(struct list *list)
 	list->before_room = room;
 }
 
-/* Drops all blocks but those at the end of the list that the walk before found there, too. False:
- * this would drop all blocks, so none is dropped. */
+/* Keeps only the blocks at the end of the list that the previous walk also found there. Drops the
+ * other blocks. False: no block would be left, so none is dropped. */
 static bool drop_changed(struct list *list)
 {
 	size_t same = 0;
@@ -294,7 +294,7 @@ static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key
 	return false;
 }
 
-/* Counts the blocks in a thread cache as free. broken: has a bit for each block size, which is
+/* Counts the blocks in a thread cache as free. broken: has a bit for each block size. The bit is
  * set if a list of blocks of this size could not be followed to its end. */
 static int free_tcache(struct glibc *g, const struct glibc_block *block, struct list *list,
 		       uint64_t *broken)

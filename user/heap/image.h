@@ -39,7 +39,7 @@ struct image_source {
 struct image_limits {
 	uint64_t deadline_ns; /* no read after this time (CLOCK_MONOTONIC); 0: no limit */
 	uint64_t read_bytes;  /* most bytes to read in all; 0: no limit */
-	uint64_t pages;	      /* most pages to look up in pagemap in all; 0: no limit */
+	uint64_t pages;	      /* most pages whose entries are read; 0: no limit */
 };
 
 struct image; /* opaque */
@@ -56,9 +56,9 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
-/* Is the mapping an IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd, System V or
- * /dev/hugepages, shared anonymous huge pages, or read-only anonymous memory? Other shared mappings
- * are never read: a file could be larger than memory, and take hours to read. */
+/* Is the mapping an IMAGE_PLAIN? Such mappings are: writable memory of /dev/zero, /dev/shm, memfd,
+ * System V or /dev/hugepages; shared anonymous huge pages; read-only anonymous memory. Other shared
+ * mappings are never read: a file could be larger than memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
 /* Searches from region number *i on for the next group of IMAGE_DATA and IMAGE_BSS regions that

@@ -39,7 +39,7 @@
 struct layout {
 	uint64_t extent_mask, state_mask;
 	int state, szind, n_free;
-	/* log2 of the bytes that one entry of the root covers, and that one leaf covers */
+	/* log2 of the bytes that one entry of the root covers; the same for one leaf */
 	int root_shift, leaf_shift;
 	int index_bits; /* bits of the index in a node, on each level of the tree */
 };
@@ -114,8 +114,8 @@ static uint64_t size_number(const struct jemalloc *j, uint64_t bits)
 	return bits >> j->layout->szind & 0xff;
 }
 
-/* Reads the record of the extent to which an entry of a leaf leads. Sets all but ret->block_size.
- * False: the entry and the extent do not agree. */
+/* Reads the record of an extent. entry: the entry of a leaf that leads to the extent. Sets all but
+ * ret->block_size. False: the entry and the extent do not agree. */
 static bool read_record(struct jemalloc *j, uint64_t entry, struct extent *ret)
 {
 	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size;
@@ -148,8 +148,9 @@ static bool take_size(const struct jemalloc *j, const struct jemalloc_classes *c
 	ret->block_size = jemalloc__size_of(classes, number);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
-	/* jemalloc 5.3.1 rounds the size of a large block up to pages only, but notes the next
-	 * larger size class. The extent has one page more than the block, as in older versions. */
+	/* jemalloc 5.3.1 rounds the size of a large block only up to whole pages, but notes the
+	 * next larger size class. The extent has one page more than the block, as in older
+	 * versions. */
 	if (RECORD_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
@@ -340,8 +341,8 @@ static void add_evidence(const struct jemalloc *j, uint64_t entry, struct extent
 	}
 }
 
-/* Adds the evidence of the sample pages of a GiB. from_root: the root's entry for these pages.
- * one: stops at the first page that is in the tree. */
+/* Adds the evidence that the sample pages in one GiB give. from_root: the root's entry for these
+ * pages. one: stops at the first page that is in the tree. */
 static void add_agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
 			 uint64_t from_root, bool one, struct evidence *evidence)
 {
@@ -431,8 +432,8 @@ static struct evidence judge(struct jemalloc *j, const struct samples *samples)
 }
 
 /* Does the data at addr belong to jemalloc's own library? The data of this library are searched
- * first. If heap memory lies right behind another file's data, it is taken for data, too. Its many
- * pointers could use up all tries. */
+ * first. Heap memory right behind another file's data is taken for data, too. The many pointers in
+ * such heap memory could use up all tries. */
 static bool is_of_jemalloc(const struct jemalloc *j, uint64_t addr)
 {
 	return strstr(image__find(j->image, addr)->entry->path, "jemalloc");

@@ -8,15 +8,15 @@
  *		slot, and of the end. The last 16 bits are the number of slots (5.3.1), or unused
  *		(5.3.0)
  *
- * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is
+ * The slots of all bins lie one after the other in one block of jemalloc. A word 0x7a7a... is
  * before the slots. In 5.3.0, a word 0xa7a7... is behind the slots. A bin is filled from its end
  * downwards.
  *
  * The caches are searched for in writable private memory that no allocator owns, except [stack].
- * At most 4 GiB are searched. A place is a cache on four conditions. The slots of its bins adjoin
- * each other. The word 0x7a7a... is before the slots. The word 0xa7a7... is behind the slots, or
- * each bin has the right number of slots. The slots are in a block in use. Slots that are not
- * filled hold stale pointers, so the pointers in this block must not be followed.
+ * At most 4 GiB are searched. A place is a cache if four things are true. The slots of its bins
+ * adjoin each other. The word 0x7a7a... is before the slots. The word 0xa7a7... is behind the
+ * slots, or each bin has the right number of slots. The slots are in a block in use. Slots that are
+ * not filled hold stale pointers, so the pointers in this block must not be followed.
  *
  * In 5.1 and 5.2 (tcache_s, cache_bin_s) a bin is:
  *

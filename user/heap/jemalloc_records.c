@@ -17,7 +17,7 @@
 /* A bin of free extents. */
 enum { BIN_ROOT, BIN_WAITING, BIN_NUMBER, BIN_ADDR, BIN_WORDS };
 #define BINS	    200 /* bins in an array */
-#define BINS_SEEN   190 /* this many bins in a row are an array: some may change while read */
+#define BINS_SEEN   190 /* this many bins in a row are an array: other bins may change meanwhile */
 #define MAX_WAITING (1ULL << 20) /* jemalloc lets far fewer extents wait */
 #define MAX_NUMBER  (1ULL << 40)
 
@@ -61,7 +61,7 @@ static bool is_unused(const struct records *r, uint64_t at, uint32_t arena)
 	return is;
 }
 
-/* Returns the number of the arena of the record at `at`; UINT32_MAX: it cannot be read. */
+/* Returns the arena's number in the record at `at`; UINT32_MAX: it cannot be read. */
 static uint32_t arena_of(const struct records *r, uint64_t at)
 {
 	uint64_t bits;
@@ -132,7 +132,7 @@ static bool is_bin(const struct records *r, const uint64_t *words)
 			       : !words[BIN_WAITING];
 }
 
-/* Called when no further bin follows. If the bins before are an array, the addresses in them are
+/* Called when no further bin follows. If the bins so far are an array, the addresses in them are
  * not pointers of the program. */
 static int end_bins(struct records *r, struct bins *bins)
 {

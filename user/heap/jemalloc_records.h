@@ -3,7 +3,7 @@
  * has the address of an extent, which is the address of the extent's first block. So a record looks
  * like a pointer of the program to this block.
  *
- * 5.3 has arrays of 200 bins of free extents in each arena (eset_bin_t). A bin is four words:
+ * In 5.3, each arena has arrays of 200 bins for free extents (eset_bin_t). A bin is four words:
  *
  *	word 0	the address of a record; 0: no extent is in the bin
  *	word 1	how many extents wait to be sorted
@@ -36,10 +36,10 @@ enum {
  * at: the addresses of n records to which the tree leads; this function sorts them. szind: the bit
  * of the word RECORD_BITS at which the size class's number begins.
  *
- * When an extent becomes a part of another extent, jemalloc keeps the record of the first one for
+ * When jemalloc merges an extent into another extent, it keeps the record of the merged extent for
  * later use. The tree does not lead to such an unused record, but the record still has the old
  * address. jemalloc allocates records one after the other. So memory directly beside a record is
- * added, too, if it looks like an unused record of the same arena. Of an array of bins, only the
+ * added, too, if it looks like an unused record of the same arena. From an array of bins, only the
  * words that hold addresses of extents are added. The arrays are searched for only in memory that
  * jemalloc mapped for its own use. 0 or -ENOMEM. */
 int jemalloc__add_records(struct image *image, uint64_t *at, size_t n, int szind,

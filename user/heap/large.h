@@ -15,7 +15,7 @@
 #include "proc/maps.h"
 #include "profile/large.h"
 
-#define LARGE_MAX	 2048 /* most blocks, so that their list fits into a pipe */
+#define LARGE_MAX	 2048 /* at most this many blocks: such a list fits into a pipe */
 #define LARGE_PATIENCE_S 5.0
 
 /* Chooses the large blocks among `blocks`. ret->at has room for LARGE_MAX. False: there are more
@@ -28,7 +28,7 @@ bool large__choose(const struct blocks *blocks, const struct heap_found *found,
  * with err: an error of scan__start(). The caller ends it with large__end(). */
 int large__start(pid_t pid, const struct maps *maps, struct scan **ret, struct error *err);
 
-/* Is the list there, so that large__end() need not wait for it? Also true after a failure. */
+/* Is the list there? Then large__end() does not wait for it. Also true after a failure. */
 bool large__ready(struct scan *scan);
 
 /* Receives the list, waits for it if need be, and frees scan. 0: the caller releases ret with

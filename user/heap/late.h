@@ -65,9 +65,9 @@ struct late {
  * 0. */
 void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *ret_highest);
 
-/* May the value point to a late block? Yes, if it points into an allocator's memory, or to memory
- * near it that is not in the maps or was not accessible. The caller knows that the value points
- * into no block in use. */
+/* May the value point to a late block? Yes, if it points into an allocator's memory. Also yes if it
+ * points near an allocator's memory, to an address that is not in the maps or was not accessible.
+ * The caller knows that the value points into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
 /* If there is room in late->seen, adds a value that may point to a late block. 1: the caller should

@@ -66,7 +66,7 @@ struct look look__rough(const struct look *look);
  * are different kinds. */
 struct look look__pointers(const struct look *look);
 
-/* Returns the class of a fine or rough look, which is never SHAPE_ALONE. */
+/* Returns the class of a fine or rough look. The class is never SHAPE_ALONE. */
 enum shape_class look__class(const struct look *look);
 /* Returns the look's value for census_shape.mark. */
 uint64_t look__mark(const struct look *look);

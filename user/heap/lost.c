@@ -121,7 +121,7 @@ static void note_pointed(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Makes `from` the leader of those blocks to which it leads and which have no leader yet. */
+/* Makes `from` the leader of each block to which it leads, if that block has no leader yet. */
 static void lead(struct grouping *g, uint32_t from)
 {
 	size_t n = 0;

@@ -36,9 +36,9 @@ static uint64_t find_pointer(struct image *image, uint64_t addr, uint64_t block_
 
 /* The steps from the block towards the root, while the path is followed. */
 struct climb {
-	struct path_step steps[PATH_STEPS]; /* addr of a step: address of its block that is nearest
+	struct path_step steps[PATH_STEPS]; /* addr of a step: address of the step's block nearest
 					     * to the root */
-	/* for each step: address of its block that is farthest from the root */
+	/* for each step: address of the step's block farthest from the root */
 	uint64_t last[PATH_STEPS];
 	uint32_t n;
 	bool cut;

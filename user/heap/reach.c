@@ -351,8 +351,8 @@ static int read_large(struct scanning *s, struct large *large)
 	return read_one_ahead(s, large->number, &large->block);
 }
 
-/* Reads the large blocks in the queue, and up to *budget small ones. The blocks to which these lead
- * come into the queue, and are read in the same way. */
+/* Reads the large blocks in the queue, and up to *budget small ones. Queues the blocks to which
+ * these blocks lead, and reads them in the same way. */
 static int read_queue(struct scanning *s, uint32_t *budget)
 {
 	int err = 0;

@@ -41,7 +41,7 @@ struct root_word {
 /* Free with reach__clear(). */
 struct reach {
 	struct numbers numbers;
-	uint64_t *marked; /* a bit per number of a block; set: the block is reachable */
+	uint64_t *marked; /* a bit for each block's number; set: the block is reachable */
 	uint32_t n_marked;
 	struct edges edges;
 

@@ -113,7 +113,7 @@ static bool is_last_word(const struct checking *c, uint64_t at, const struct blo
 /* Does the word look like a link of glibc from one free chunk to another? Chunks begin 16 bytes
  * before their blocks, so such a link seems to lead to the last word of the block before. But a
  * program may have lists whose links are the last words of their blocks, and lead to each other. So
- * a last word does not count as a link of glibc. */
+ * a word that is itself the last word of its block does not count as a link of glibc. */
 static bool may_be_link(const struct checking *c, uint64_t at, uint64_t value,
 			const struct block *holder, uint32_t number)
 {

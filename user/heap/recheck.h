@@ -5,8 +5,9 @@
  * few unreachable blocks: the candidates. Only lost blocks point to a lost block, so the candidates
  * can be confirmed without marking any block. A recheck reads all memory in the order of addresses,
  * and compares each word with the candidates. A pointer outside of the candidates takes its target
- * off the list, together with all candidates to which the target leads. Even a pointer in an
- * unreachable block takes its target off. So a recheck is stricter than a full scan.
+ * off the list, together with all candidates to which the target leads. Such a pointer takes its
+ * target off even if the pointer is in an unreachable block. So a recheck is stricter than a full
+ * scan.
  *
  * Free memory is full of stale pointers, because the content of a freed block stays. But memory
  * that was free when the blocks were listed may have been allocated since, for example for the new
@@ -18,11 +19,11 @@
  * free memory, and in new blocks where the program has not written yet. While blocks come and go,
  * each recheck finds such links in new places. So in free memory, a pointer to the last word of a
  * block never counts. In a block in use, such a pointer counts only if the preceding recheck has
- * seen one at the same place. There is one exception: a pointer that is itself the last word of its
- * block counts like any other pointer. In some lists, each block's last word points to the last
- * word of the next block. (So a block is called lost by mistake on three conditions. The only
- * pointer to the block leads to the block's last word. This pointer is not itself the last word of
- * a block. In each recheck, this pointer is in another place.) */
+ * seen such a pointer at the same place. There is one exception: a pointer that is itself the last
+ * word of its block counts like any other pointer. In some lists, each block's last word points to
+ * the last word of the next block. (So a block is called lost by mistake if three things are true
+ * of the only pointer to it. The pointer leads to the block's last word. The pointer is not itself
+ * the last word of a block. In each recheck, the pointer is in another place.) */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 
@@ -64,14 +65,14 @@ struct recheck {
 	struct numbers numbers;
 	struct edges edges;
 	uint64_t root_bytes, unread_bytes; /* these members are as in struct reach */
-	size_t table_bytes;   /* memory of all tables, also of those that are freed already */
+	size_t table_bytes;   /* memory of all tables, with those that are already freed */
 	uint64_t late_beyond; /* pointers to newly mapped memory that were not followed */
 };
 
-/* Lists those blocks of `before` that have the same size and content as before, and to which no
- * pointer leads. stale: from the preceding recheck; NULL: this is the first one. leaks: numbers and
- * edges are wanted. The caller keeps all arguments. blocks must be finished, and outlive ret. 0;
- * -ENOMEM; -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
+/* Lists each block of `before` if its size and content are unchanged, and no pointer leads to it.
+ * stale: from the preceding recheck; NULL: this is the first one. leaks: numbers and edges are
+ * wanted. The caller keeps all arguments. blocks must be finished, and outlive ret. 0; -ENOMEM;
+ * -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
 int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret);

@@ -26,7 +26,8 @@ struct finding {
 	uint64_t n_wanted;	  /* blocks of the wanted sizes */
 	uint64_t lowest, highest; /* lowest and highest address of all spans */
 	/* A bit for each hash of a page; set: a named block begins on the page. Other pages may
-	 * have the same bit. The blocks on these pages get a colour, too, which is not used. */
+	 * have the same bit. The blocks on these other pages get a colour, too, but it is not
+	 * used. */
 	uint64_t named[NAMED_BITS / 64];
 	uint64_t deadline_ns;
 	unsigned int pieces; /* reads since the clock was read */
@@ -55,8 +56,8 @@ static bool is_chosen(const struct finding *f, uint64_t addr)
 	return !(hash & (f->referrers->every - 1)) || bits__test(f->named, bit_of(hash));
 }
 
-/* May the block that holds addr begin on a chosen page? A block of the wanted sizes may begin on
- * the page before addr's. */
+/* May the block that holds addr begin on a chosen page? A block of a wanted size may begin one page
+ * before the page of addr. */
 static bool may_be_chosen(const struct finding *f, uint64_t addr)
 {
 	return is_chosen(f, addr) ||

@@ -121,7 +121,7 @@ static bool same_file(const struct map_entry *a, const struct map_entry *b)
 	return a->file.inode && file_id__equal(&a->file, &b->file);
 }
 
-/* Returns the kind of root that mapping i is. ROOT_KINDS: the mapping is no root. */
+/* Returns the kind of the root that mapping i forms. ROOT_KINDS: the mapping is no root. */
 static enum root_kind judge(const struct maps *maps, size_t i)
 {
 	const struct map_entry *e = &maps->entries[i];

@@ -63,7 +63,7 @@ int root_threads__add_epoll(struct root_threads *threads, pid_t pid);
 /* Reads the stack pointers and program counters of pid's threads. For a thread in a system call,
  * also reads the six registers with the call's arguments. The list ascends by tid. 0; -ESRCH: there
  * is no such process; other negative errno. Only 65,536 threads are listed. The stacks of further
- * threads count as those of running threads. Source: thread_state__read(). */
+ * threads are treated like stacks of running threads. Source: thread_state__read(). */
 int root_threads__read(pid_t pid, struct root_threads *ret);
 /* Finds a thread in a list that ascends by tid. NULL: it is not there. */
 struct thread_state *root_threads__find(struct root_threads *threads, pid_t tid);

@@ -43,8 +43,8 @@ bool rounds__is_full(const struct rounds *rounds);
 bool rounds__may_end(const struct rounds *rounds);
 
 /* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. followed:
- * the scan could follow all but a small part of the heap (WHY_MAX_UNFOLLOWED). A scan that could
- * not proves nothing. True: this was the last scan. */
+ * the scan could follow all but a small part of the heap (WHY_MAX_UNFOLLOWED). If the scan could
+ * not, it proves nothing. True: this was the last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond, bool followed);
 
 /* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Otherwise the

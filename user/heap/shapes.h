@@ -33,8 +33,8 @@ int shapes__new(struct image *image, const struct blocks *blocks, const struct s
 void shapes__free(struct shapes *shapes); /* shapes may be NULL */
 
 /* Counts a block in use if it has the shape or the rough shape of a labelled block. The rough shape
- * counts only if no labelled block has the same shape. In large heaps, the page of a block below 1
- * KiB decides if the block counts several times or not at all (referrers__weight()). pinned: as in
+ * counts only if no labelled block has the same shape. In large heaps, a block smaller than 1 KiB
+ * counts several times or not at all. This depends on its page (referrers__weight()). pinned: as in
  * struct census_shape. Blocks should come in ascending order. */
 void shapes__count(struct shapes *shapes, const struct block *block, uint64_t pinned);
 

@@ -30,7 +30,7 @@ struct judged {
 struct types {
 	struct image *image;
 	struct first_words words;
-	struct table table; /* finds the index in `judged` of a word */
+	struct table table; /* finds a word's index in `judged` */
 	struct judged *judged;
 	size_t n_judged, judged_room;
 	struct census_type *list;

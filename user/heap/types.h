@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The C++ class of a block. An object of a class with virtual functions begins with a pointer into
- * the class's vtable. Before the target of this pointer are the offset to the whole object (0) and
- * the address of the class's type_info. From the target on, the vtable has the addresses of
- * functions. The type_info points to the class's name, even in stripped programs. Source: Itanium
- * C++ ABI, 2.5.2 and 2.9.5. */
+ * the class's vtable. The two words before the target of this pointer are the offset to the whole
+ * object (0) and the address of the class's type_info. The words from the target on are addresses
+ * of functions. The type_info points to the class's name, even in stripped programs. Source:
+ * Itanium C++ ABI, 2.5.2 and 2.9.5. */
 #ifndef MEMTRACE_HEAP_TYPES_H
 #define MEMTRACE_HEAP_TYPES_H
 

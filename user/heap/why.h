@@ -4,7 +4,7 @@
  * reachable blocks (reach.h). The following scans search for pointers to the blocks that the first
  * one did not reach (recheck.h). If they find pointers to blocks that were asked for, one more full
  * scan tells who holds these blocks. rounds.h decides how many scans are made. If a scan fails
- * after the first few, the search ends with the list of the scans before it. */
+ * after the least number of scans was made, the search ends with the list of the earlier scans. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -24,7 +24,7 @@
 #define WHY_APART_S   0.5
 #define WHY_MAX_ADDRS 4096
 #define WHY_MAX_PATHS 1000	 /* at most this many paths are reported */
-#define WHY_MAX_TYPES 1024	 /* at most this many classes of blocks on paths have names */
+#define WHY_MAX_TYPES 1024	 /* at most this many classes of blocks on paths are named */
 #define WHY_MAX_LOST  (4u << 20) /* at most this many lost blocks are listed; others are counted */
 
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
@@ -34,7 +34,8 @@ struct why_choice {
 	 * not smaller than this size. NULL: no such condition */
 	const uint64_t *sizes;
 	size_t n_addrs;
-	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
+	uint64_t size; /* asks for the blocks of one usable size: the smallest that is at least
+			* this; 0: none */
 	/* addresses in vtables, ascending. Blocks whose first word is one of these addresses are
 	 * asked for: objects of C++ classes */
 	const uint64_t *vtables;
@@ -47,8 +48,8 @@ struct why_options {
 	/* time from the beginning of a scan to the beginning of the next one; 0: WHY_APART_S */
 	double apart_s;
 	double patience_s; /* time limit for one scan; 0: SCAN_PATIENCE_S */
-	/* time limit for all scans. If the next scan would probably end later, it is the last one,
-	 * unless there would then be fewer than `scans` scans; 0: no limit */
+	/* time limit for all scans; 0: no limit. A scan that would probably end after this time is
+	 * the last scan, if at least `scans` scans are then made */
 	double within_s;
 	uint64_t max_memory; /* memory of the child, bytes; 0: SCAN_MAX_MEMORY */
 	struct scan_pace pace;
@@ -100,7 +101,7 @@ struct why_sums {
 	uint64_t unread_bytes;	/* bytes of roots and blocks that could not be read */
 	uint64_t swapped_bytes; /* bytes of roots and of the heap that are swapped out; the scans do
 				 * not see pointers in these bytes */
-	uint64_t table_bytes;	/* memory of the tables, in the scan that has the most */
+	uint64_t table_bytes;	/* memory of the tables, in the scan with the largest tables */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	/* usable size of the blocks that why_choice.size chooses; 0: there are none */
@@ -112,9 +113,9 @@ struct why_sums {
 /* If more than this share of the heap's bytes could not be followed, nothing is called lost. */
 #define WHY_MAX_UNFOLLOWED 0.02
 
-/* Returns how many bytes of the heap could not be followed: those that were skipped or not read,
- * those that the allocator counts but the scan did not find, and all that the scan found if slabs
- * disagree with their own counts. */
+/* Returns how many bytes of the heap could not be followed: bytes that were skipped or not read,
+ * and bytes that the allocator counts but the scan did not find. If slabs disagree with their own
+ * counts, all bytes that the scan found are added. */
 uint64_t why_sums__unfollowed(const struct why_sums *sums);
 
 /* A block that was asked for, and the path by which a root holds it. */
