@@ -97,12 +97,13 @@ static inline int abi_role__is_marker(__u8 role)
 }
 
 #define WRAPS_AWAITED 1 /* abi_func.wraps: the return of each call is awaited */
-/* abi_func.wraps: returns are not awaited. The stack of a sample shows if the sample was taken
+/* abi_func.wraps: returns are not awaited. The stack of a sample shows whether the sample was taken
  * inside a call of the function. This needs a stack of native frames. */
 #define WRAPS_BY_STACK 2
 
 #define OUTER_DIRECT 1 /* abi_func.outer: the function calls or jumps to another probed function */
-#define OUTER_WITHIN 2 /* abi_func.outer: any code of its library may do so (abi_object.text_...) */
+/* abi_func.outer: any code of the function's library may do so (abi_object.text_...) */
+#define OUTER_WITHIN 2
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -114,7 +115,7 @@ struct abi_func {
 	__u8 cost;    /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
 	__u8 object;  /* index of the struct abi_object of the function's allocator */
 	/* OUTER_...: the function may hand its call over to another probed function. A freeing
-	 * function that may be called by such a function has one of these values, too */
+	 * function has one of these values, too, if such a function may call it */
 	__u8 outer;
 	__u32 delta;   /* bytes from the function's entry to the probe */
 	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
@@ -210,8 +211,8 @@ enum abi_stack_end {
 };
 
 /* A flag beside the reason in abi_stack.end: the walk has followed frame pointers through code that
- * has no unwind information. The walk cannot tell code that keeps no frame pointers (LLVM's JIT)
- * from code that keeps them (V8's), so a caller may be missing. */
+ * has no unwind information. Some such code keeps frame pointers (V8's), some does not (LLVM's
+ * JIT). The walk cannot tell which does, so a caller may be missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -225,35 +226,35 @@ struct abi_stack {
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that interprets Python's code */
 	__u64 cold_start, cold_end; /* addresses of this function's rarely executed part */
-	/* address of the pointer to the state of the thread that holds the interpreter's lock; 0:
-	 * this version of Python has no such pointer */
+	/* address of a pointer, which points to the state of the thread that holds the
+	 * interpreter's lock; 0: this version of Python has no such pointer */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
 	/* address of the type of frames, which are objects up to Python 3.10; 0: frames are not
 	 * objects */
 	__u64 frame_type;
-	__u16 threads; /* offset in the interpreter's state: the pointer to the first thread's
+	__u16 threads; /* offset, in the interpreter's state, of the pointer to the first thread's
 			* state */
 	/* offsets in a thread's state: */
 	__u16 next;	    /* pointer to the next thread's state */
 	__u16 thread_id;    /* pthread_self() */
 	__u16 frame;	    /* pointer to the innermost frame; if through_cframe: to a cframe */
-	__u16 cframe_frame; /* offset in a cframe: the pointer to the innermost frame */
+	__u16 cframe_frame; /* offset, in a cframe, of the pointer to the innermost frame */
 	/* offsets in a frame: */
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
 	__u16 instruction; /* pointer to the instruction being executed; in a frame that is an
 			    * object: the instruction's index */
-	__u16 last;	   /* a byte that has the value `last_value` in the last of the frames that
-			    * one native frame interprets */
+	__u16 last;	   /* a byte. One native frame interprets several frames; in the last of
+			    * these the byte has the value `last_value` */
 	/* a byte that is 0xff if the frame has called native code, not Python; 0: there is no such
 	 * byte, and `last` alone shows the last frame */
 	__u16 depth;
-	__u16 instructions; /* offset in a code object: the first instruction */
+	__u16 instructions; /* offset, in a code object, of the first instruction */
 	__u8 last_value;
 	__u8 last_is_empty; /* the frame with `last_value` belongs to no function */
 	__u8 through_cframe;
-	__u8 frame_bytes; /* bytes of a frame that are read: less than 128 */
+	__u8 frame_bytes; /* how many bytes of a frame are read: less than 128 */
 	__u8 index_shift; /* f_lasti, shifted right by this, is the instruction's number */
 	__u8 pad[5];
 };
@@ -296,7 +297,7 @@ struct abi_file {
 /* Question and answer of real_file() in files.bpf.c. */
 struct abi_real_file {
 	__u64 addr;	      /* an address in a mapping of the asking process */
-	struct abi_file file; /* whose pages are mapped there; inode 0: unknown */
+	struct abi_file file; /* the file whose pages are mapped there; inode 0: unknown */
 };
 
 /* A program's file as an exec found it. Later the file may have another path, or its inode number
@@ -371,8 +372,8 @@ struct abi_site {
 	/* Samples of reallocs whose growth is known, and the sum of these growths, weighted like
 	 * bytes. A block that shrinks counts as negative growth: two's complement. */
 	__u64 grown_samples, grown_bytes;
-	/* Samples that were born in a window and were seen to end in the same window: replaced by
-	 * realloc (moved), or freed (ended). */
+	/* Samples whose birth and end were seen in the same window. The end: realloc replaced the
+	 * block (moved), or it was freed (ended). */
 	__u64 moved_samples, ended_samples;
 	/* The most that the site ever held. CPUs that raise these values at the same time may
 	 * overtake each other. At worst the values are a little too low. */
@@ -403,7 +404,7 @@ struct abi_peak {
 	__u64 base;
 };
 
-/* Tells how much of what the site allocated and did not free is gone by exec. */
+/* Tells how many of the site's objects and bytes an exec has removed without frees. */
 static inline void abi_site__gone(const struct abi_site *site, const struct abi_peak *peak,
 				  __u64 *ret_objects_q16, __u64 *ret_bytes)
 {
@@ -452,8 +453,8 @@ struct abi_live_key {
 	__u32 pad;
 };
 
-/* A filter for addresses that may be tracked blocks. It counts the blocks in the live table, by a
- * hash of the table's keys. bpf/filter.bpf.h says how the counters are kept. */
+/* A filter for addresses that may be tracked blocks. For each hash of a key, it counts the blocks
+ * in the live table. bpf/filter.bpf.h says how the counters are kept. */
 #define ABI_FILTER_BITS	 16
 #define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
 
@@ -484,9 +485,9 @@ struct abi_live {
 	struct abi_stack_key stack;
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
-	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; never below
-	 * -size. BIRTH_ENDED: the part of a window in which a free at its address was last reported
-	 * (abi_process.part); 0: no free was reported in a window. */
+	/* BIRTH_GROWN: by how many bytes this block is larger than the block that it replaced;
+	 * never below -size. BIRTH_ENDED: the part of a window in which a free at its address was
+	 * last reported (abi_process.part); 0: no free was reported in a window. */
 	__s64 grown;
 };
 
@@ -494,9 +495,8 @@ struct abi_live {
 struct abi_pool {
 	__u64 number; /* unique in this run of memtrace, from 1 */
 	__u64 first;  /* address of the first block in its list; 0: the list is empty */
-	/* Address of a block. In the part of a window that told_in names, the end of this block was
-	 * reported, and also the ends of all blocks after it in the list. 0: no end was
-	 * reported. */
+	/* Address of a block. The ends of this block and of all blocks after it in the list were
+	 * reported in the part of a window that told_in names. 0: no end was reported. */
 	__u64 told;
 	__s64 told_in;
 	__u32 busy; /* lock of the pool's list; 1: taken */
@@ -549,7 +549,7 @@ struct abi_inflight {
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
 	__u64 old_addr;	     /* 0: the block was not tracked */
 	__u64 size;
-	/* size of the old block, bytes; 0: not asked for, or not known */
+	/* size of the old block, bytes; 0: it was not looked up, or is not known */
 	__u64 had;
 	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD, ABI_POOL_CHUNK: see
 	 * abi_func.pool_word; ABI_POOL_THREAD with a tid: see abi_func.pool_thread */
@@ -600,8 +600,8 @@ struct abi_process {
 			 * its parent's memory and has its parent's id */
 	__u64 exec_ns;	/* time of the last exec: blocks born before it are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
-	/* The time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place,
-	 * or the last one was placed only just now. 0: the probes are always in place. */
+	/* All probes have been in place since this time. ABI_NO_WINDOW: not all probes are in
+	 * place, or the last one was placed only just now. 0: the probes are always in place. */
 	__u64 window_ns;
 	__u32 watch; /* the process is traced in windows, so ends of sampled blocks are reported
 		      * (struct abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
@@ -634,18 +634,18 @@ struct abi_process_cpu {
 	__u64 drawn_for;
 	__u64 samples;	       /* allocations recorded */
 	__u64 stack_ns;	       /* time spent on taking the stacks of heap samples */
-	__u64 armed, returned; /* recorded calls whose return was awaited; how many returned */
+	__u64 armed, returned; /* recorded calls whose return was awaited; those that returned */
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
-	/* the part of `inner` that was made inside calls of pools. These inner calls added blocks,
-	 * and the frees of these blocks are counted. With WRAPS_BY_STACK, such an inner call is
+	/* those of the `inner` calls that were made inside calls of pools. They added blocks, and
+	 * the frees of these blocks are counted. With WRAPS_BY_STACK, such an inner call is
 	 * recognized only if it would have been a sample */
 	__u64 inner_of_pools;
-	/* calls of allocating functions that add no block (realloc of a block), and markers of
-	 * samples */
+	/* calls that add no block, although their function allocates (realloc of a block), and
+	 * markers of samples */
 	__u64 no_births;
-	/* calls of freeing functions that do not end exactly one block: free(NULL), a free inside
-	 * another free, the end of a pool. Markers of ends of samples count, too */
+	/* calls that do not end exactly one block, although their function frees: free(NULL), a
+	 * free inside another free, the end of a pool. Markers of ends of samples count, too */
 	__u64 no_deaths;
 	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;
@@ -659,8 +659,8 @@ struct abi_process_cpu {
 	__u64 marked_interval;
 	/* Probes of other tracers on the same functions (others.bpf.h). other_looks: how often they
 	 * were counted. others_trapped: how often one of them made the kernel trap the call's
-	 * return. others_visited: the sum of all counts of probes for other processes. others_run:
-	 * the sum of all counts of probes for this process or for all processes. */
+	 * return. others_visited: how many of them were for other processes, summed over all looks.
+	 * others_run: how many were for this process or for all processes, summed likewise. */
 	__u64 other_looks, others_trapped, others_visited, others_run;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
@@ -702,7 +702,7 @@ enum abi_event_kind {
 /* Bits of abi_event.death. The low bits are the number of the signal that ended the process; 0:
  * none did. */
 #define ABI_DEATH_SIGNAL 0x7f
-#define ABI_DEATH_OOM	 0x100 /* the kernel had chosen it as a victim when memory was short */
+#define ABI_DEATH_OOM	 0x100 /* the kernel had chosen the process when memory was short */
 
 struct abi_event {
 	__u32 kind; /* enum abi_event_kind */
@@ -712,7 +712,7 @@ struct abi_event {
 	__u32 death;	  /* EVENT_EXIT: cause of death, ABI_DEATH_... */
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
 	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory at time_ns; 0: not known */
-	/* EVENT_NEW, EVENT_UNKNOWN, EVENT_EXIT: CPU time that it had used by then */
+	/* EVENT_NEW, EVENT_UNKNOWN, EVENT_EXIT: CPU time that the process had used by then */
 	__u64 cpu_ns;
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];

@@ -6,8 +6,8 @@
 #include "maps.bpf.h"
 
 /* Returns the call's argument with this number (enum abi_role in abi.h), or 0 for the number 0. The
- * barriers keep clang from computing one address for all cases, because the verifier accepts only
- * constant offsets into the context. */
+ * verifier accepts only constant offsets into the context. So barriers keep clang from computing
+ * one address for all cases. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
 	__u64 value = 0;

@@ -2,8 +2,9 @@
 /* Which memory context of PostgreSQL (16 and later) a chunk belongs to. Eight bytes stand in front
  * of the chunk. The lowest bits of these eight bytes are the kind of context. If the chunk has a
  * block to itself, the upper bits are a fixed value. Otherwise the upper bits are the distance from
- * the block's header to the eight bytes, a multiple of 8. (From 17 on, the fields between the
- * lowest and the upper bits have other places.) The block's header holds the context's address.
+ * the block's header to the eight bytes, a multiple of 8. (From PostgreSQL 17 on, the fields
+ * between the lowest and the upper bits have other places.) The block's header holds the context's
+ * address.
  *
  * The context is looked up only for chunks that were reallocated. Only two kinds of context
  * reallocate chunks. */

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Records which memory becomes resident, without a probe in the code of any process. A page of
  * anonymous memory becomes resident by a page fault, when it is first written to. Each such fault
- * counts as an allocation of a page at that address, and is sampled like other allocations. Two
- * things show that a page was given back to the kernel: the page faults again, or the page map no
- * longer has the page at the end of the run. The page map also tells files' pages from anonymous
- * ones. (bpf_find_vma() could tell them apart here, too. But interrupts are off here, so it must
- * not be called: vma.bpf.h.) */
+ * counts as an allocation of a page at that address, and is sampled like other allocations. A page
+ * was given back to the kernel if it faults again, or if the page map no longer has it at the end
+ * of the run. The page map also tells files' pages from anonymous ones. (bpf_find_vma() could tell
+ * them apart here, too. But interrupts are off here, so it must not be called: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"

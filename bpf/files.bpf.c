@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Tells which file the pages of a mapping come from. On overlayfs this is a file of a layer below,
  * and the kernel puts uprobes into that file. Containers that are made of the same image layer
- * share it, although each of them sees a file with another device. memtrace maps a file itself and
- * asks about its own mapping. This program has a file of its own, because memtrace can do without
- * it. Needs Linux 5.17 (bpf_find_vma()). */
+ * share that file, although each container sees it on another device. memtrace maps a file itself
+ * and asks about its own mapping. This program has a source file of its own, because memtrace can
+ * do without this program. Needs Linux 5.17 (bpf_find_vma()). */
 #include "vmlinux.h"
 
 #include <bpf/bpf_core_read.h>

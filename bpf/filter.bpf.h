@@ -11,8 +11,8 @@
  * A counter that is too high costs a look-up; one that is too low hides a free. So a counter is
  * never below the number of entries, whatever CPUs and user space do at the same time:
  * - It is raised before an entry is inserted, and lowered when the insertion fails.
- * - For a deletion, it is lowered only by whoever has deleted the entry. If several CPUs, or user
- *   space, try to delete one entry, only one of them succeeds.
+ * - After a deletion, only whoever has deleted the entry lowers the counter. If several CPUs, or
+ *   user space, try to delete one entry, only one of them succeeds.
  * - Each change is one atomic addition. A counter of 32 bits cannot overflow, because tables have
  *   fewer entries.
  * If two CPUs insert the same key at once, the counter stays one too high. From then on this costs

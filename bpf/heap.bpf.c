@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs of the probes on allocation functions. All allocating functions share one program,
  * and all freeing functions another one. The probe's cookie is an index into the table of
- * functions. This table tells what each argument means. There are three ways to attach the programs
- * for allocating functions, the best first. "session" has one program for entry and return, which
- * decides at each call whether the return is trapped. "multi" and "perf" have a program for the
- * entry and another for the return, and every return is trapped. Functions that may throw never
- * have a return probe: they have the entry program, and another program at their ret
+ * functions. This table tells what each argument means. The programs for allocating functions can
+ * be attached in three ways. The best way comes first: "session" has one program for entry and
+ * return, which decides at each call whether the return is trapped. "multi" and "perf" have a
+ * program for the entry and another for the return, and every return is trapped. Functions that may
+ * throw never have a return probe: they have the entry program, and another program at their ret
  * instructions. */
 #include "argument.bpf.h"
 #include "maps.bpf.h"
@@ -69,7 +69,8 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 		return NULL;
 	*fn = &funcs[within(index, ABI_MAX_FUNCS)];
 	cost = (*fn)->cost;
-	if (cost >= ABI_COSTS) /* its file was released, and may have new probes already */
+	if (cost >= ABI_COSTS) /* the function's file was released, and may already have new
+				* probes */
 		return NULL;
 	machine = machine_cpu();
 	if (machine)
@@ -163,8 +164,9 @@ static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 }
 
 /* Counts a call inside another one, and does not record it. Its return may be seen, and must not be
- * taken for that of an older call at sp (forget_left()). If the outer call has jumped here, both
- * calls have the same frame. Then the entry for this frame belongs to the outer call, and stays. */
+ * taken for the return of an older call at sp (forget_left()). If the outer call has jumped here,
+ * both calls have the same frame. Then the entry for this frame belongs to the outer call, and
+ * stays. */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
 {
@@ -264,7 +266,7 @@ static __always_inline __u64 thread_pool(void)
 	return ABI_POOL_THREAD | (__u32)bpf_get_current_pid_tgid();
 }
 
-/* Returns the pool that a call takes its block from, as abi_inflight.pool holds it. */
+/* Returns the pool from which a call takes its block, in the form of abi_inflight.pool. */
 static __always_inline __u64 pool_of(struct pt_regs *ctx, const struct abi_func *fn)
 {
 	if (fn->pool_thread)

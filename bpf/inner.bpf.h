@@ -34,8 +34,8 @@ static __always_inline struct abi_outer_call *last_outer(void)
 	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
 }
 
-/* Returns the place for notes on calls of the running thread that may contain inner calls. NULL:
- * the kernel had no memory for this place, and the inner calls are counted, too. */
+/* Inner calls may be made inside the running thread's call. Returns where to note this call. NULL:
+ * the kernel had no memory for this note, and the inner calls are counted, too. */
 static __always_inline struct abi_outer_call *outer_to_note(struct abi_process_cpu *cpu)
 {
 	struct abi_outer_call *outer = bpf_task_storage_get(
@@ -160,7 +160,8 @@ static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_sta
 	const struct abi_stack *stack;
 	__u32 i;
 
-	/* a pool that jumps to the allocator leaves its return address where it is */
+	/* if the pool's function jumps to the allocator, the return address stays in its place on
+	 * the stack */
 	if (!key || !outer || PT_REGS_SP(ctx) > outer->pool_sp ||
 	    !is_under_way(outer->pool_sp, outer->pool_ret))
 		return false;

@@ -222,7 +222,7 @@ const struct abi_site no_site __weak = {};
 const struct abi_transfer no_transfer __weak = {};
 const struct abi_inflight no_call __weak = {};
 
-/* User space sets these before loading. From then on they are constant. */
+/* User space sets the following variables before loading. From then on they are constant. */
 const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
 /* True if stacks are walked by unwind tables. Then the kernel has bpf_loop() (since Linux 5.17),

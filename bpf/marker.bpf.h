@@ -5,9 +5,9 @@
  * mean distance R. An allocation of S bytes with at least one point is a sample. The probability of
  * at least one point is p(S, R) = 1 - exp(-S/R). The target reports the weight W = S / p(S, R)
  * instead of R. memtrace computes R from S and W, and records R with the block, in place of
- * memtrace's interval. From there on the sample is like any other. The bytes and objects that it
- * stands for follow from S and R. So does its part of the variance, W (W - S) = S^2 (1 - p) / p^2
- * (profile/estimate.h).
+ * memtrace's interval. From there on the sample is like any other. S and R give the bytes and
+ * objects that the sample stands for. They also give the sample's part of the variance, W (W - S) =
+ * S^2 (1 - p) / p^2 (profile/estimate.h).
  *
  * If memtrace's own interval I is larger than R, memtrace keeps only a part of the samples: each
  * one with the probability p(S, I) / p(S, R). Then an allocation is recorded with the probability

@@ -18,8 +18,8 @@
 
 #include "maps.bpf.h"
 
-/* The probes are counted at one in OTHERS_EVERY (a power of two) samples of a process on a CPU. At
- * most MAX_OTHERS probes are counted at a time. */
+/* OTHERS_EVERY is a power of two. On each CPU, the probes are counted at every OTHERS_EVERY-th
+ * sample of a process. At most MAX_OTHERS probes are counted at a time. */
 #define MAX_OTHERS   128
 #define OTHERS_EVERY 16
 
@@ -99,7 +99,7 @@ CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 	if (walk.machine)
 		count(&walk.machine->other_looks, 1);
 	bpf_loop(MAX_OTHERS, others_step, &walk, 0);
-	if (!walk.trapped || returns_always) /* returns_always: every return is trapped, also
+	if (!walk.trapped || returns_always) /* returns_always: every return is trapped, even
 					      * without other tracers */
 		return 0;
 	count(&cpu->others_trapped, 1);

@@ -3,10 +3,10 @@
 #ifndef MEMTRACE_BPF_OWN_STACK_BPF_H
 #define MEMTRACE_BPF_OWN_STACK_BPF_H
 
-/* Since Linux 6.13, programs of the type of uprobes get their larger frames on a private stack
- * (x86, arm64). A program has one such stack for each CPU, not one for each task. The kernel relies
- * on the check against recursion that kprobes have, but uprobes do not have this check. With a
- * preemptible kernel, two tasks whose programs run on one CPU at the same time overwrite each
+/* Since Linux 6.13, programs of the type that uprobes use keep their larger frames on a private
+ * stack (x86, arm64). A program has one such stack for each CPU, not one for each task. The kernel
+ * relies on the check against recursion that kprobes have, but uprobes do not have this check. With
+ * a preemptible kernel, two tasks whose programs run on one CPU at the same time overwrite each
  * other's frames, and the kernel panics (seen with 7.2.12). A program with a tail call in it never
  * gets a private stack, even if the call is never made. So every uprobe's program begins with
  * NO_PRIVATE_STACK (a unit test checks this). The map that the macro names stays empty. There are

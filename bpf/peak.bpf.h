@@ -20,8 +20,8 @@
 #define PEAK_TRIES 4
 
 /* Called before the site changes. Notes what the site holds, if the site has no note for the last
- * peak. At the first change after an exec, also notes what the site held before, which the exec has
- * removed. */
+ * peak. At the first change after an exec, also notes what the exec has removed: what the site held
+ * before. */
 static __always_inline void peak_before(const struct abi_peak *peak, struct abi_site *site)
 {
 	__u64 n = peak->n, objects_q16, bytes;

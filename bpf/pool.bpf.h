@@ -2,8 +2,8 @@
 /* Blocks that end with their pool. There are three kinds of pools: heaps of mimalloc that are
  * destroyed; pools of programs and runtimes that memtrace knows (PostgreSQL, nginx, APR, PHP);
  * pools that the user has named. The sampled blocks of each pool stand in a list, so that each of
- * them can be counted as freed when the pool ends. Until some pool has had a sampled block, no free
- * calls a function of this file.
+ * them can be counted as freed when the pool ends. Before the first sampled block of a pool, frees
+ * call no function of this file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
  * A BPF program takes the pool's lock before it changes the list. It does not wait for the lock,

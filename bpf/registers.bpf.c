@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reads the registers of a process's threads without stopping the threads. The values are those
- * that each thread saved when it last entered the kernel. This program has a file of its own,
- * because it is loaded alone, without probes and tables. Needs Linux 5.15 (bpf_task_pt_regs()). */
+ * that each thread saved when it last entered the kernel. This program has a source file of its
+ * own, because it is loaded alone, without probes and tables. Needs Linux 5.15
+ * (bpf_task_pt_regs()). */
 #include "vmlinux.h"
 
 #include <bpf/bpf_core_read.h>

@@ -10,7 +10,7 @@
  * - a valid note was written by this very thread, on this CPU, and no other thread has written to
  *   it since. Preemption in the middle of reading or writing a note does no harm: if another thread
  *   ran, this one was switched out, and its turn is over;
- * - when two threads have each written a part of one note, the note's turn is that of one of them,
+ * - when two threads have each written a part of one note, the note has the turn of one of them,
  *   and the turns of both are over;
  * - the thread may overwrite whatever note it finds: if the note is another thread's, it is no
  *   longer valid.
@@ -22,7 +22,7 @@
  * exist at the same time.)
  *
  * An exec or user space may change the data that a note was made from. Whoever does so raises the
- * counter `changes` afterwards. A note holds the counter's value from when it was made.
+ * counter `changes` afterwards. A note holds the value that the counter had when the note was made.
  *
  * If the storage of tasks finds no process for a thread, no note is made. The reason: before Linux
  * 6.2 the storage finds nothing while it is busy. It is busy while a program that was preempted

@@ -61,8 +61,8 @@ static long walk_frame_pointer(__u32 i, struct walk *walk)
 	return stack_frame_pointer_step(walk->unwind);
 }
 
-/* Walks a stack and records it in the store. Returns 0, or -1 if there is no stack (counted); then
- * the sample must be dropped. */
+/* Walks a stack and records it in the store. Returns 0; -1: there is no stack. This loss is
+ * counted, and the sample must be dropped. */
 static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
 				      const struct abi_process *process, struct abi_stack_key *key)
 {

@@ -194,7 +194,8 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	process = bpf_task_storage_get(&processes, leader, NULL, 0);
 	if (!process && old_pid != task->tgid) {
 		process = inherit(leader);
-		/* `headless` holds no borrowers, so the task may be a borrower */
+		/* a borrower is never in `headless`: if nothing was found there, the task may be a
+		 * borrower */
 		if (!process)
 			end_borrower(task);
 	}
@@ -311,8 +312,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false, 0);
 		return 0;
 	}
-	/* also if the process is not traced any more: the next process with this pid must not
-	 * inherit the entry */
+	/* this is done even if the process is not traced any more: the next process with this pid
+	 * must not inherit the entry */
 	bpf_map_delete_elem(&headless, &pid);
 	process = process_of(task);
 	if (!process)

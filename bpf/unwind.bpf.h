@@ -118,9 +118,9 @@ static __always_inline __u64 not_above(__u64 a, __u64 b)
 	return difference;
 }
 
-/* Returns i, and shows the verifier that i is below size (a power of two). The caller knows this
- * already. So without the barrier, clang would see that the mask changes nothing, and leave it
- * out. */
+/* Returns i, and shows the verifier that i is below size (a power of two). If i is below size
+ * anyway, clang would see that the mask changes nothing, and leave the mask out. The barrier
+ * prevents this. */
 static __always_inline __u32 within(__u32 i, __u32 size)
 {
 	barrier_var(i);
@@ -153,8 +153,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* Marks the last return address in the stack: no call has put it there, but the kernel or
- * makecontext(). The frame's code begins at this address; no call stands in front of it. Readers of
+/* Marks the last return address in the stack as one that the kernel or makecontext() has put there,
+ * not a call. The frame's code begins at this address; no call stands in front of it. Readers of
  * stacks subtract 1 from a return address, so the address is raised by 1. */
 static __always_inline void mark_not_called(struct unwind *u)
 {

@@ -2,11 +2,11 @@
 /* Code mappings that user space has not put into the tables yet. After an exec, a fork or a dlopen,
  * user space adds them some milliseconds later. The kernel itself knows the mappings, and is asked
  * for the mapping of a single address. The file behind the mapping leads to an unwind table, if
- * user space has made one for this file, for any process.
+ * user space has already made one for this file, no matter for which process.
  *
  * A table is wrong once its file has changed. So the file's size and time of change are compared
- * with those that the table was made for. (The time of modification is of no use here, because the
- * file's owner may set it.) User space keeps the file open, so no other file gets its inode.
+ * with those that are noted with the table. (The time of modification is of no use here, because
+ * the file's owner may set it.) User space keeps the file open, so no other file gets its inode.
  *
  * Asking takes the lock of the address space, if the lock is free, and releases it. With interrupts
  * off the lock is released only later. If a second program asks on the same CPU before this

@@ -108,8 +108,8 @@ static bool is_family(const struct alloc_family *f, const struct elf_image *imag
 	return false;
 }
 
-/* Does an earlier part of the file already have the function? Earlier parts are those of the user's
- * functions and of earlier families. */
+/* Does an earlier part of the file already have the function? Earlier parts hold the functions that
+ * the user named, or belong to earlier families. */
 static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 {
 	for (size_t i = 0; i < file->n_parts; i++)
@@ -156,8 +156,9 @@ static void begin_request_pool(struct alloc_reader *r)
 	alloc_reader__note_shift(r);
 }
 
-/* Offers those functions of one list of the family that the file has. claimed: indexed by the
- * name's number; true if an earlier list or family has offered the function. 0 or -ENOMEM. */
+/* Goes through one of the family's lists of functions. Offers each function that the file has.
+ * claimed: indexed by the name's number; true if an earlier list or family has offered the
+ * function. 0 or -ENOMEM. */
 static int add_list(struct alloc_reader *r, const struct alloc_family *f,
 		    const struct alloc_function *list, bool *claimed)
 {
@@ -233,7 +234,7 @@ static int note_symbol(const struct elf_symbol *symbol, void *ctx)
 	return 0;
 }
 
-/* The symbols that this file, alloc_reader.c, alloc_markers.c and alloc_pools.c ask for. */
+/* The symbols that alloc_reader.c, alloc_markers.c, alloc_pools.c and this file ask for. */
 struct wanted {
 	const struct alloc_names *names;
 	const struct alloc_extra *const *extra;

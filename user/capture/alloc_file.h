@@ -73,15 +73,15 @@ struct alloc_part {
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize the allocator's calls to itself */
-	/* code outside of the allocator's functions by which the allocator takes memory from the
-	 * kernel */
+	/* code that takes memory from the kernel for the allocator, but is outside of the
+	 * allocator's functions */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
 	/* the functions that end all blocks of the pool at once get no probes, because windows
 	 * cannot follow such ends */
 	bool endless;
-	bool slow; /* the pool cannot be traced in windows, because it takes too long to remove so
-		    * many of this run's probes; only if `endless` is true */
+	bool slow; /* the pool cannot be traced in windows: with this run's kind of probe, removing
+		    * the pool's many probes takes too long; only if `endless` is true */
 };
 
 struct alloc_file {
@@ -104,8 +104,8 @@ struct alloc_file {
 	uint64_t sapi;
 	uint64_t code_shift;  /* vaddr - file offset of the code, if copy or sapi is set */
 	char markers_why[96]; /* why the markers in the file cannot be used, or "" */
-	/* Indexed by the name's number: does the file define the name; does it export it to other
-	 * files? */
+	/* Both are indexed by the name's number. defines: the file defines the name. exports: the
+	 * file exports the name to other files. */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };
 

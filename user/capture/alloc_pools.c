@@ -2,7 +2,7 @@
 /* Do probes on a pool's functions show all blocks of the pool? Compilers copy these functions into
  * their callers, whole or in part. A copy does not call the function, so probes on the function
  * miss the copy's blocks, and nothing shows this. So a pool is probed only if the file shows that
- * its functions are called and have no copies, or if all copies are found. */
+ * the pool's functions are called and have no copies, or if all copies are found. */
 #include "capture/alloc_reader.h"
 
 #include <elf.h>
@@ -189,9 +189,9 @@ int alloc_reader__shows_all(struct alloc_reader *r, const struct alloc_family *f
 	return add_copies(r, f);
 }
 
-/* Does the code of one of the functions that pass calls on mention the address vaddr? With
- * profile-guided optimization, compilers copy the function at vaddr into the functions that pass
- * calls on, or make these call it directly. */
+/* Some functions pass their calls on. Does the code of one of them mention the address vaddr? With
+ * profile-guided optimization, compilers copy the function at vaddr into these functions, or make
+ * these functions call it directly. */
 static bool is_promoted(const struct alloc_reader *r, const struct alloc_function *passing,
 			uint64_t vaddr)
 {

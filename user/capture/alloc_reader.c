@@ -44,7 +44,7 @@ int alloc_reader__cannot(struct alloc_offer *offer, int rc, const char *fmt, ...
 	return 0;
 }
 
-/* Returns the highest number of an argument that the probe reads. */
+/* The probe reads some of the call's arguments. Returns the highest of their numbers. */
 static unsigned int n_args(const struct abi_func *func)
 {
 	unsigned int n = func->size_arg;
@@ -191,7 +191,7 @@ static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Inner calls of freeing functions do no harm: if a block is freed twice, its end
-		 * is recorded once. So they are not searched for. (With `outer`, a call of a
+		 * is recorded once. So such calls are not searched for. (With `outer`, a call of a
 		 * freeing function is inner if an outer function made it.) Inner calls of functions
 		 * that make pools are not searched for either, because such functions have direct
 		 * callers outside of the allocator, too. */

@@ -273,9 +273,9 @@ static const struct alloc_function python_functions[] = {
 };
 
 /* The functions of pymalloc itself, to which both domains pass their calls on, with a context as
- * first argument. Their first instructions can be emulated. Those of the domain's PyObject_Free are
- * single-stepped, which takes eight times as long. _PyObject_Realloc and _PyObject_Calloc may call
- * the other functions of this list. */
+ * first argument. The kernel can emulate the first instruction of each of them. But it must
+ * single-step the first instruction of the domain's PyObject_Free, which takes eight times as long.
+ * _PyObject_Realloc and _PyObject_Calloc may call the other functions of this list. */
 static const struct alloc_function pymalloc_functions[] = {
 	{"_PyObject_Malloc", ALLOC(.size_arg = 2, .wraps = WRAPS_BY_STACK)},
 	{"_PyObject_Calloc",

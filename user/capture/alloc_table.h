@@ -74,7 +74,8 @@ size_t alloc_names__find(const struct alloc_names *names, const char *name);
 /* Is this one of the common names: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
-/* Is the family with that name a pool: HOME_POOL, or a home after it? */
+/* Is the family with that name a pool? Its home is then HOME_POOL or one that stands after
+ * HOME_POOL. */
 bool alloc_family__is_pool(const char *name);
 
 /* Is this family a pool whose blocks all end with a request (PHP's)? Its blocks are in no figure

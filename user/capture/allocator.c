@@ -183,8 +183,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* the function may be called by the file's own code, by its address,
-			      * or in another process */
+		return true; /* the file's own code may call the function, or code that knows its
+			      * address, or another process */
 	if (s->taken[alias->name])
 		return false;
 	/* If the process uses another file's malloc, it uses no function that belongs to this
@@ -193,8 +193,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
 
-/* Adds an allocator with those functions of a part that are used. Adds none if no function is
- * used. */
+/* Adds an allocator with the used functions of a part. If no function of the part is used, adds no
+ * allocator. */
 static int add_allocator(struct search *s, const struct map_entry *entry,
 			 const struct alloc_file *file, const struct alloc_part *part,
 			 struct error *err)
@@ -319,8 +319,8 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 			 : "What it takes from malloc is counted instead of its blocks");
 }
 
-/* Pools are called so often that probes in the pools of all processes would use up the limit of
- * overhead of the whole machine. Without a language's pool, most of the language's objects are
+/* Pools are called so often that probes in the pools of all processes would use up the whole
+ * machine's limit of overhead. Without a language's pool, most of the language's objects are
  * missing, and the output says so. For other pools, the memory that they take from malloc is
  * counted instead. */
 static void leave_pool_out(const struct search *s, const struct map_entry *entry,
@@ -371,8 +371,9 @@ static void set_reported(struct allocators *all)
 }
 
 /* Does this search use markers? It does if its scope is ALLOC_OWN, and if the files were mapped
- * before tracing began. If a library is loaded later, the calls of functions are already traced,
- * and its blocks would count twice: by their calls and by markers. */
+ * before tracing began. If a library with markers is loaded later, the calls of the allocators'
+ * functions are already traced. The library's blocks would then count twice: by these calls and by
+ * the markers. */
 static bool wants_markers(const struct search *s)
 {
 	return s->scope == ALLOC_OWN && !s->late;

@@ -87,12 +87,12 @@ struct allocators {
 	struct file_id *seen;
 	size_t n_seen;
 	struct alloc_unseen unseen;
-	char unknown[256];     /* the file with a malloc of no known family, or "" */
+	char unknown[256];     /* the file whose malloc is of no known family, or "" */
 	char unopened[256];    /* the last file that could not be opened, and why, or "" */
 	char markers_why[512]; /* for people: file whose markers cannot be used, and why; or "" */
 };
 
-/* Is one of the allocators of this family ("glibc")? NULL: there are none. */
+/* Does one of the allocators belong to this family ("glibc")? False if `allocators` is NULL. */
 bool allocators__have(const struct allocators *allocators, const char *family);
 
 /* Does the process report samples of its own by markers? */

@@ -26,8 +26,8 @@
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
-/* Standard deviation of a normal distribution, divided by the median of the absolute deviation from
- * its median. */
+/* For a normal distribution: its standard deviation, divided by the median of the absolute
+ * deviations from its median. */
 #define SD_OF_MEDIAN 1.4826
 
 /* Among other code a call costs at least as much as in a loop of its own, and at most this many
@@ -155,7 +155,7 @@ static struct self_stub stub_of(int i)
 }
 
 /* Returns how often a round calls the stub. A single-stepped call takes up to thirty times as long
- * as another call, and its measured cost varies no more. So fewer such calls are enough. (With
+ * as another call, but its measured cost does not vary more. So fewer such calls are enough. (With
  * CALIBRATION_CALLS of them in each round, they took a fifth of the CPU time of memtrace's
  * start.) */
 static int calls_of(int i)
@@ -529,7 +529,7 @@ static enum insn_class class_of(const struct probe_site *site)
 
 /* Returns the number of the point's cost class. Each class of instruction has two cost classes: the
  * even number is for allocating functions, the odd number for freeing functions. Functions that may
- * throw have as many cost classes again, with the numbers after these. */
+ * throw have the same number of cost classes of their own, whose numbers follow. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +

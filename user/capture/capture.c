@@ -244,8 +244,8 @@ static bool is_out_of_room(int rc)
 
 /* Loads the programs with unwinding by tables, if the kernel accepts it. Unwinding by tables needs
  * bpf_loop (Linux 5.17), and the program that does it is the only large one. If the verifier
- * refuses that program, loads programs that walk by frame pointers instead. Each stack tells if it
- * comes from frame pointers only. */
+ * refuses that program, loads programs that walk by frame pointers instead. Each stack tells
+ * whether it comes from frame pointers only. */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
 	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;
@@ -266,8 +266,8 @@ static bool is_in(const char *path, const char *word)
 	return fd >= 0 && io__read(fd, text, sizeof(text) - 1) > 0 && strstr(text, word);
 }
 
-/* Says what on this machine keeps even a privileged process from using BPF or probes, or a part of
- * them; "": nothing is known to do so. */
+/* Says what on this machine forbids BPF or probes, or a part of them, even to a privileged process;
+ * "": nothing is known to do so. */
 static const char *who_forbids(void)
 {
 	uint64_t seccomp = 0;

@@ -92,9 +92,10 @@ void capture__drop_records(struct capture *capture, const struct capture_drain *
 
 /* Is the process with this number alive? *ret_pid: its pid. */
 typedef bool capture_lives_fn(void *ctx, uint32_t process, pid_t *ret_pid);
-/* Deletes entries that nobody needs, also of processes that live. These entries are calls that were
- * under way when the probes were taken out, or when the calls' thread ended. If names of threads
- * take much room, names of threads that have ended are deleted, too. Call it now and then. */
+/* Deletes entries that nobody needs, even if their processes live. These entries are calls that
+ * were under way when the probes were taken out, or when the thread of the call ended. If names of
+ * threads take much room, names of threads that have ended are deleted, too. Call it now and
+ * then. */
 void capture__sweep(struct capture *capture, capture_lives_fn *lives, void *ctx);
 
 /* Number of processes that fit the selection, but are not traced, or are no longer traced after an
@@ -122,9 +123,9 @@ int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct 
 /* A descriptor that is readable when there are events. */
 int capture__events_fd(const struct capture *capture);
 
-/* Tells the kernel side if the selection takes processes that run this file (`wanted`). The verdict
- * is valid while the file stays unchanged. If there is no room for it, all earlier verdicts are
- * forgotten. Only for a selection with `by_exe`. */
+/* Tells the kernel side whether the selection takes processes that run this file (`wanted`). The
+ * verdict is valid while the file stays unchanged. If there is no room for it, all earlier verdicts
+ * are forgotten. Only for a selection with `by_exe`. */
 int capture__judge_program(struct capture *capture, const struct abi_program *program, bool wanted);
 
 /* Tells the kernel side which code a process has mapped at which addresses. Builds the unwind
@@ -176,11 +177,11 @@ struct capture_refusal {
 	pid_t pid; /* 0: in all processes */
 	struct file_id file;
 	const char *family; /* name of the allocator's family; static */
-	uint64_t vaddr;	    /* vaddr of the function; 0: the refusal is of a ret instruction, or was
-			     * made by capture__refuse() */
+	uint64_t vaddr;	    /* vaddr of the function; 0: a ret instruction was refused, or
+			     * capture__refuse() has made the refusal */
 	/* the whole allocator is not traced; else only this function is not traced */
 	bool whole;
-	/* 0: the refusal holds. Otherwise the time (CLOCK_MONOTONIC) since which it does not hold:
+	/* 0: the refusal holds. Otherwise the time (CLOCK_MONOTONIC) at which it ceased to hold:
 	 * the file was released (its inode number may belong to another file now), or
 	 * capture__allow() was called */
 	uint64_t gone_ns;
@@ -188,9 +189,10 @@ struct capture_refusal {
 	char text[640];	 /* for people: function, reason, consequence */
 };
 #define CAPTURE_GONE_REFUSALS 256
-/* The refusals of the run, in any order, each of them once. The list has all refusals that hold,
- * and the latest of those that no longer hold, about CAPTURE_GONE_REFUSALS. The capture owns them.
- * They are valid until the next capture__attach(), capture__resume() or capture__refuse(). */
+/* The refusals of the run, in any order, each of them once. The list has all refusals that hold. Of
+ * those that no longer hold, it has the latest ones, about CAPTURE_GONE_REFUSALS of them. The
+ * capture owns them. They are valid until the next capture__attach(), capture__resume() or
+ * capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
@@ -198,13 +200,13 @@ const struct capture_refusal *capture__refusals(const struct capture *capture, s
  * -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
-/* Allows again the probes that capture__refuse() has forbidden in every process, for the allocators
- * of this family in the file. Afterwards the caller calls capture__attach() for the file. */
+/* Allows probes again on the allocators of this family in the file, after capture__refuse() has
+ * forbidden them in every process. Afterwards the caller calls capture__attach() for the file. */
 void capture__allow(struct capture *capture, const struct file_id *file, const char *family);
 
 /* Finds the file into which the kernel puts the probes of the file behind fd. On overlayfs, this is
  * a file of a layer below. Since Linux 6.7, /proc/PID/maps does not show it. `file` is what maps
- * shows, and is the result on other file systems, and if the answer is unknown. */
+ * shows. It is also the result on other file systems, or if the answer is unknown. */
 struct file_id capture__real_file(struct capture *capture, int fd, const struct file_id *file);
 
 /* Does the file have probes for all processes? True also while a pause has taken them out.
@@ -220,13 +222,13 @@ void capture__release(struct capture *capture, const struct file_id *file);
  * tables. */
 bool capture__is_releasing(struct capture *capture);
 
-/* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
- * gone some 10 ms later. Their links are closed later still, after the kernel has waited for all
- * CPUs. This takes 50 ms or more, and seconds when a CPU is starved. pid 0: takes out the probes
- * for all processes. While the probes for all processes are out, capture__attach() with pid 0 only
- * notes new probes, and capture__resume() places them. */
+/* Begins to take out those probes on the allocators' functions that are for process pid alone. The
+ * probes are gone some 10 ms later. Their links are closed later still, after the kernel has waited
+ * for all CPUs. This takes 50 ms or more, and seconds when a CPU is starved. pid 0: takes out the
+ * probes for all processes. While the probes for all processes are out, capture__attach() with pid
+ * 0 only notes new probes, and capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* Takes out a process's probes for good, also those on its libc's functions for regions.
+/* Takes out a process's probes for good, including the probes for regions on libc's functions.
  * capture__probes() does not list them any more, and the process's allocators may be freed. */
 void capture__leave(struct capture *capture, pid_t pid);
 /* Number of links of process pid that are still being closed; pid -1: of all processes. With probes
@@ -235,9 +237,9 @@ void capture__leave(struct capture *capture, pid_t pid);
 size_t capture__pausing(struct capture *capture, pid_t pid);
 /* Puts the probes on the allocators' functions back. Does not wait for links that are still being
  * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
- * no error. Takes the first allocators->n_attached allocators. To resume also allocators that were
- * never attached, the caller may set this number. capture__probes() does not list the probes of
- * allocators that were never attached. */
+ * no error. Takes the first allocators->n_attached allocators. To include allocators that were
+ * never attached, the caller may set this number. But capture__probes() does not list the probes of
+ * these allocators. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -279,8 +281,8 @@ int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
 /* Sees page faults of traced processes through tracepoints. Needs options->faults.
- * capture__detach() removes these tracepoints, also at the end of a calibration: call this function
- * again afterwards. */
+ * capture__detach() removes these tracepoints, and a calibration calls capture__detach() at its
+ * end. So call this function again afterwards. */
 int capture__attach_faults(struct capture *capture, struct error *err);
 
 /* From now on capture__events() calls fn for each reported call of mmap and the like. The struct

@@ -13,8 +13,8 @@
 
 /* The kinds of probe, best first. */
 enum probe_kind {
-	PROBE_SESSION, /* one program for entry and return, which decides at each call if the return
-			* is trapped (Linux 6.13) */
+	PROBE_SESSION, /* one program for entry and return, which decides at each call whether the
+			* return is trapped (Linux 6.13) */
 	PROBE_MULTI,   /* one link for many entries, another for their returns (Linux 6.6) */
 	PROBE_PERF,    /* one perf event per probe (Linux 5.15, for the probe's cookie) */
 	PROBE_KINDS

@@ -27,7 +27,7 @@ struct known_object {
 };
 
 /* Special values of `object` in a link or a choice of links. NO_OBJECT: the link belongs to no
- * allocator. ANY_OBJECT: links of all allocators, and of none. */
+ * allocator. ANY_OBJECT: all links, whether they belong to an allocator or not. */
 #define NO_OBJECT  (-1)
 #define ANY_OBJECT (-2)
 

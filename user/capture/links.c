@@ -206,8 +206,8 @@ void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
 	capture__pause(c, 0); /* notes that the probes are out */
-	/* A closer that works in turn still has slots on its list that the keeper has emptied. It
-	 * must not find a new probe there. */
+	/* A closer that works in turn may still have slots on its list that the keeper has emptied.
+	 * The closer must not find a new probe in such a slot. */
 	await_closings(c);
 	keeper__resume(c->keeper);
 }

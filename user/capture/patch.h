@@ -31,16 +31,16 @@ struct code_place {
  * place's offset in the file. */
 struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t off);
 
-/* Finds one of n places that process pid has changed in any mapping of the file. `maps`: the
- * process's address space. Returns 1, and sets *ret to the index of the place; 0: no change was
- * found; -ETIMEDOUT: the memory could not be read now, so the answer is unknown. A breakpoint of a
- * debugger or a tracer is no change. */
+/* Looks at n places in each mapping of the file's code in process pid. Finds a place where the
+ * process has changed the code. `maps`: the process's address space. Returns 1, and sets *ret to
+ * the index of this place; 0: no change was found; -ETIMEDOUT: the memory could not be read now, so
+ * the answer is unknown. A breakpoint of a debugger or a tracer is no change. */
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret);
 
-/* Does process pid have the file's own instruction at one of n places, in any mapping of the file?
- * Then no probe is there. `maps`: the process's address space. If the memory cannot be read,
- * returns false. */
+/* Looks at n places in each mapping of the file's code in process pid. Is the file's own
+ * instruction at one of them? Then no probe is there. `maps`: the process's address space. If the
+ * memory cannot be read, returns false. */
 bool patch__is_bare(pid_t pid, const struct maps *maps, const struct file_id *file,
 		    const struct code_place *places, size_t n);
 

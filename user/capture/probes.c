@@ -99,7 +99,7 @@ static int attach_range(const struct attach *a, const struct placement *place,
 	return rc;
 }
 
-/* Attaches all programs of the group to n instructions of its list, or none. */
+/* Attaches all of the group's programs to n instructions of its list, or attaches nothing. */
 static int attach_whole(const struct attach *a, const struct group *group, uint32_t first,
 			uint32_t n)
 {
@@ -225,8 +225,8 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 }
 
 /* Returns the place of a new refusal. Of the refusals that no longer hold, only the latest
- * CAPTURE_GONE_REFUSALS are kept: a run of days meets new files again and again. NULL: there is no
- * memory. */
+ * CAPTURE_GONE_REFUSALS are kept: a run that lasts for days meets new files again and again. NULL:
+ * there is no memory. */
 static struct capture_refusal *place_of_refusal(struct capture *c)
 {
 	struct capture_refusal *first = NULL;
@@ -600,7 +600,7 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 }
 
 /* Does the probe have to be in the code of process pid, and of no other process? If its allocator
- * or its function was refused later, memtrace has taken it out. */
+ * or its function was refused later, memtrace has taken the probe out. */
 static bool is_own(const struct capture *c, const struct capture_probe *probe, pid_t pid)
 {
 	return probe->pid == pid && !find_refusal(c, probe->allocator, NULL, pid) &&

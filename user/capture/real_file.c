@@ -18,7 +18,8 @@ static int be_silent(enum libbpf_print_level level, const char *format, va_list 
 	return 0;
 }
 
-/* A kernel that refuses the program is no failure: it is needed only for containers. */
+/* If the kernel refuses the program, that is no failure: the program is needed only for
+ * containers. */
 static void load(struct capture *c)
 {
 	libbpf_print_fn_t print = libbpf_set_print(be_silent);
@@ -39,7 +40,7 @@ struct file_id capture__real_file(struct capture *c, int fd, const struct file_i
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &of, .ctx_size_in = sizeof(of));
 	void *page;
 
-	/* at the first call, because memtrace gives up privileges later */
+	/* loaded at the first call, because memtrace gives up privileges later */
 	if (!c->files_tried)
 		load(c);
 	/* overlayfs has no device, so its major number is 0 */

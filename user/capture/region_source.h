@@ -42,7 +42,8 @@ struct region_source {
 int region_source__patched_in(const struct region_source *source, pid_t pid,
 			      const struct maps *maps, const char **ret);
 
-/* Is a probe of the source missing in the code of process pid? As capture__misses_probes(). */
+/* Is a probe of the source missing in the code of process pid? Works like
+ * capture__misses_probes(). */
 bool region_source__is_bare(const struct region_source *source, pid_t pid, const struct maps *maps);
 
 /* Finds the source for pid. `maps`: the address space of pid. `loading`: the dynamic linker of pid

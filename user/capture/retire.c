@@ -6,7 +6,7 @@
  * But a child shares the stacks of the parent that forked it. So a stack is removed when no site
  * and no call under way names it. But the kernel side may have found the stack in the table just
  * now, and may make a site for it a little later. Therefore removed stacks are kept in memtrace
- * until the next drain. The drain puts back those that a site or a call names by then. */
+ * until the next drain. The drain puts back the stacks that a site or a call names by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -54,8 +54,9 @@ static void drop(const struct bpf_map *map, const void *key)
 	bpf_map_delete_elem(bpf_map__fd(map), key);
 }
 
-/* Drops a thread's name or a call under way, if its process is still the one that was read. The
- * keys of these tables do not name the process, and another process may have the tid by now. */
+/* The following two functions drop a thread's name or a call under way, but only if the entry still
+ * has the process that was read with it. The keys of these tables do not name the process, and
+ * another process may have the tid by now. */
 static void drop_thread(struct capture *c, const uint32_t *tid, uint32_t process)
 {
 	struct abi_thread now;
@@ -90,8 +91,8 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop_call(c, &calls[i], call[i].process);
 }
 
-/* Returns the keys of all stacks that are named by a site or call of a process that is not gone.
- * The keys ascend. NULL: out of memory. */
+/* Returns the keys of all stacks that a site or a call names. Sites and calls of processes that are
+ * gone do not count. The keys ascend. NULL: out of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct owners *owners, size_t *ret_n)
 {

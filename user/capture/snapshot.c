@@ -82,8 +82,8 @@ int snapshot__sort_sites(struct capture_table *sites)
 }
 
 /* Keeps one of several entries with the same key. While the tables are read, a thread may begin to
- * reallocate a block. Then the block may be in both tables: that of live blocks, and that of
- * calls. */
+ * reallocate a block. Then the block may be in two tables: the table of live blocks and the table
+ * of calls. */
 static void drop_twins(struct capture_table *live)
 {
 	struct abi_live_key *keys = live->keys;

@@ -6,8 +6,8 @@
 
 #include "capture/capture.h"
 
-/* Sort a table as read by capture__read_*(): of struct abi_stack_key -> abi_stack, abi_site_key ->
- * abi_site, abi_live_key -> abi_live. If there are several blocks at one address, one of them is
+/* Sort a table that capture__read_*() has read: struct abi_stack_key -> abi_stack, abi_site_key ->
+ * abi_site, or abi_live_key -> abi_live. If there are several blocks at one address, one of them is
  * kept. 0 or -ENOMEM. */
 int snapshot__sort_stacks(struct capture_table *stacks);
 int snapshot__sort_sites(struct capture_table *sites);

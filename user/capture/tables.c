@@ -21,8 +21,8 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
-	/* All fields are counts, except those of the countdown to the next sample and
-	 * `marked_interval`. */
+	/* All fields are counts, except `marked_interval` and the fields of the countdown to the
+	 * next sample. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
 		const struct abi_process_cpu *one = &cpus[cpu];
 

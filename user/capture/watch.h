@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* News of processes, which the kernel reports at once: the files that they map as code, and their
- * execs. perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With
+/* News of processes: the files that they map as code, and their execs. The kernel reports such news
+ * at once. perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With
  * these records, memtrace can name a process's code even if the process ends a moment after it has
  * mapped the code. */
 #ifndef MEMTRACE_CAPTURE_WATCH_H

@@ -10,7 +10,7 @@
 #define HEX	   "0123456789abcdef"
 #define MOST_LINES 64 /* lines of /proc/PID/cgroup that are read: one for each hierarchy */
 
-#define DIGITS 32 /* of a uid without dashes */
+#define DIGITS 32 /* digits of a uid without dashes */
 
 /* Finds "pod" with a uid behind it, and copies the uid. In names of systemd's slices the uid has
  * underscores instead of dashes. The uid of a static pod is a hash without dashes. Returns what

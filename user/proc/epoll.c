@@ -75,7 +75,8 @@ static int read_lines(pid_t pid, const char *name, struct collected *c)
 	while (!err && fgets(line, sizeof(line), file)) {
 		uint64_t data;
 
-		/* A process can add one file under many numbers, so the list has any length. */
+		/* A process can add one file under many numbers, so the list can have any
+		 * length. */
 		if (++c->lines > EPOLL_MAX_LINES || clock__monotonic_s() > c->end_s)
 			return -EFBIG;
 		if (sscanf(line, "tfd: %*d events: %*x data: %" SCNx64, &data) == 1)

@@ -9,11 +9,11 @@
 #include <sys/types.h>
 
 /* While the kernel writes the list of an epoll descriptor, the process cannot use this descriptor.
- * This takes about 1 us for each element. So if a process has more descriptors than this, nothing
- * is read. */
+ * This takes about 1 us for each element. So if a process has more than EPOLL_MAX_FDS descriptors,
+ * nothing is read. */
 #define EPOLL_MAX_FDS	16384
 #define EPOLL_MAX_DATA	(1 << 20) /* at most this many data are read */
-#define EPOLL_MAX_LINES (1 << 22) /* and this many lines, also of data that are no address */
+#define EPOLL_MAX_LINES (1 << 22) /* likewise lines: lines whose data are no address count, too */
 
 struct epoll_kept {
 	uint64_t *list; /* owned */

@@ -54,8 +54,8 @@ static bool knows(const struct helper *h, pid_t tid)
 	return false;
 }
 
-/* Waits until the thread has stopped, because of PTRACE_INTERRUPT or of a signal. 0; -ESRCH: the
- * thread has ended. */
+/* Waits until PTRACE_INTERRUPT or a signal has stopped the thread. 0; -ESRCH: the thread has
+ * ended. */
 static int await_stop(struct stopped *stopped)
 {
 	int status;

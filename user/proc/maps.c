@@ -356,7 +356,7 @@ static bool is_file(int fd, const struct file_id *id)
 
 /* Opens `path` if it is a regular file. An open with O_PATH does not run the open method of a FIFO
  * or device. The file is then opened again through the O_PATH descriptor, so the name cannot come
- * to mean another file in between. O_NONBLOCK is needed because a lease delays the open even of a
+ * to mean another file in between. O_NONBLOCK is needed because a lease delays even the open of a
  * regular file. `id` (may be NULL): the file must have this id. If fstat() shows another id, a
  * regular file is opened all the same, because on some file systems only a file's mapping shows its
  * id. */

@@ -69,11 +69,11 @@ int maps__copy(const struct maps *maps, struct maps *ret_maps);
 void maps__free(struct maps *maps);
 
 /* Opens the very file behind a mapping, read-only and close-on-exec. Tries /proc/PID/map_files
- * first, then the file's path below /proc/PID/root, then its path. Returns a file only if its
- * device and inode are those of the entry. Only a regular file is opened. A descriptor, or negative
- * errno. -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular
- * file; -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the
- * result is a descriptor of a copy in memory. The copy is of memtrace's own vdso, because all
+ * first, then the file's path below /proc/PID/root, then the path itself. Returns a file only if
+ * its device and inode are those of the entry. Only a regular file is opened. A descriptor, or
+ * negative errno. -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no
+ * regular file; -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso,
+ * the result is a descriptor of a copy in memory. The copy is of memtrace's own vdso, because all
  * 64-bit processes have the same vdso. (-ENOENT: the size of the entry is not that of memtrace's
  * own vdso.) For a file of FUSE, the result is a descriptor of a copy, too (base/far.h);
  * -ETIMEDOUT, -EBUSY: the file system does not answer. */

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* how long memtrace waits for a read, counted from its start. This is shorter than the patience of
- * the keeper (capture/keeper.h) */
+/* how long memtrace waits for a read, counted from the read's start. This is shorter than the
+ * patience of the keeper (capture/keeper.h) */
 #define MEMORY_PATIENCE_MS 50
 
 struct memory_read {

@@ -28,7 +28,7 @@ struct process_info {
 	char exe[4096];	       /* target of the link /proc/PID/exe, "" when unreadable */
 	uint32_t threads;      /* number of threads */
 	uint64_t rss_bytes;    /* resident set */
-	uint64_t minor_faults; /* page faults of all threads so far that read nothing from a disk */
+	uint64_t minor_faults; /* page faults so far, of all threads, without a read from a disk */
 };
 
 /* Reads /proc/PID. 0, -ESRCH, or another negative errno. */
@@ -56,9 +56,9 @@ bool process__is_headless(const struct process_info *info);
  * and root lead nowhere. Then the result is another thread's id. */
 pid_t process__living_thread(pid_t pid);
 
-/* Opens the file called `name` in /proc/ID, where ID is that of process__living_thread(). `flags`:
- * as of open(2); O_CLOEXEC is added. A descriptor, or negative errno (-ESRCH: there is no such
- * process). */
+/* Opens the file called `name` in /proc/ID, where ID is what process__living_thread() returns.
+ * `flags`: as of open(2); O_CLOEXEC is added. A descriptor, or negative errno (-ESRCH: there is no
+ * such process). */
 int process__open(pid_t pid, const char *name, int flags);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If

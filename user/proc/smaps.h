@@ -24,7 +24,7 @@ struct smaps_entry {
 typedef int (*smaps_fn)(void *ctx, const struct smaps_entry *entry);
 
 /* Reads the text of smaps from fd to its end. Skips a mapping if its head is not of the kernel's
- * form, or if it begins below the end of the mapping before. *ret_skipped counts these mappings,
+ * form, or if it begins below the end of the preceding mapping. *ret_skipped counts these mappings,
  * lines that are too long, a last line without a newline, and all impossible numbers. 0, what fn
  * returned, or negative errno. */
 int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped);

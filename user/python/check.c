@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Before CPython 3.11 no variable tells the version. But each type declares the fields of its
- * objects that Python code may read, with their names and offsets. So the types in the process show
- * whether a layout is right. */
+/* Before CPython 3.11 no variable tells the version. But each type declares which fields of its
+ * objects Python code may read, with the names and offsets of these fields. So the types in the
+ * process show whether a layout is right. */
 #include "python/python.h"
 
 #include <errno.h>

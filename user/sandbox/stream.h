@@ -28,8 +28,8 @@ int stream__new(int fd, double patience_s, const struct stream_waiting *waiting,
 		struct stream **ret);
 void stream__free(struct stream *stream);
 
-/* Has the sender closed the stream, or is the deadline over? A stream that was closed and has no
- * more bytes than a pipe has room for can be read without waiting. */
+/* Has the sender closed the stream, or is the deadline over? If the sender has closed the stream,
+ * and its last bytes fit into a pipe, they can be read without waiting. */
 bool stream__closed(const struct stream *stream);
 
 /* Reads exactly len bytes. Returns 1; 0 when the stream is at its end; -ETIMEDOUT; -ECHILD when the

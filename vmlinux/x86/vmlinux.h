@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel types that the programs touch, and no others: written by hand so that memtrace builds
- * on a machine whose kernel has no BTF. Fields are relocated at load time (CO-RE); only their names
- * and types matter here, not their places. */
+/* Only the kernel types that the programs use. They are written by hand, so that memtrace builds
+ * even on a machine whose kernel has no BTF. Fields are relocated at load time (CO-RE); only their
+ * names and types matter here, not their places. */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 
@@ -34,7 +34,7 @@ struct pt_regs {
 	unsigned long sp;
 };
 
-/* of kernel/events/uprobes.c: its first slot is the return probes' trampoline */
+/* from kernel/events/uprobes.c; the area's first slot is the return probes' trampoline */
 struct xol_area {
 	unsigned long vaddr;
 };
@@ -72,7 +72,7 @@ struct file {
 	struct inode *f_inode;
 };
 
-/* of fs/file_table.c: a file below another's, as overlayfs has it; begins with its struct file */
+/* from fs/file_table.c: a file in a layer below, as in overlayfs; begins with its struct file */
 struct backing_file {
 	struct path user_path;
 };
@@ -145,7 +145,8 @@ struct task_struct {
 	int exit_code;
 	struct uprobe_task *utask;
 	int pagefault_disabled;
-	void *bpf_ctx; /* of the program that runs: struct bpf_uprobe_multi_run_ctx, or others */
+	void *bpf_ctx; /* context of the program that runs: struct bpf_uprobe_multi_run_ctx, or
+			* others */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_time;
@@ -156,7 +157,7 @@ struct list_head {
 	struct list_head *next;
 };
 
-/* All probes on one instruction: of kernel/events/uprobes.c. */
+/* All probes on one instruction; from kernel/events/uprobes.c. */
 struct uprobe {
 	struct list_head consumers;
 };
@@ -168,7 +169,7 @@ struct uprobe_consumer {
 	struct list_head cons_node; /* since Linux 6.12 */
 };
 
-/* Probes of a uprobe_multi link: of kernel/trace/bpf_trace.c. */
+/* Probes of a uprobe_multi link; from kernel/trace/bpf_trace.c. */
 struct bpf_prog;
 struct bpf_link {
 	struct bpf_prog *prog;
@@ -176,7 +177,7 @@ struct bpf_link {
 
 struct bpf_uprobe_multi_link {
 	struct bpf_link link;
-	struct task_struct *task; /* the process whose calls it is for; NULL: all processes */
+	struct task_struct *task; /* the process that the link is for; NULL: all processes */
 };
 
 struct bpf_uprobe {
