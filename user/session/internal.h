@@ -289,6 +289,11 @@ void targets__remove(struct session *session, struct target *target);
  * errno. */
 int targets__refresh_maps(struct session *session, struct target *target);
 
+/* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
+ * unwound and named even when the process is gone. A failure is not remembered, because it may
+ * still be possible to open the file by another mapping. Sets entry->real. 0 or negative errno. */
+int targets__hold_file(struct session *session, struct target *target, struct map_entry *entry);
+
 /* Makes a target of a process that is traced without having been named. */
 void targets__welcome(struct session *session, const struct abi_event *event);
 /* The same, unless the process is paused: then ends tracing it. */
@@ -296,23 +301,6 @@ void targets__begin(struct session *session, const struct abi_event *event);
 
 /* Handles the events that have come since the last call. */
 void targets__take_events(struct session *session);
-
-/* Puts probes for all processes into those files of the target's allocators that have no probes.
- * The session takes over target->allocators, which becomes NULL. 0 or negative errno with err. */
-int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
-
-/* If the target has a pool whose blocks cannot be seen, adds this to the list of refusals. */
-void targets__note_unseen(struct session *session, const struct target *target);
-
-/* Puts probes for this target alone on those of its allocators that have no probes. */
-void targets__attach_own(struct session *session, struct target *target);
-/* Puts the target's own probes back in place, after capture__pause(). Returns what
- * capture__resume() returns. */
-int targets__resume_own(struct session *session, struct target *target);
-
-/* Puts probes into the C library that memtrace itself runs on. Most processes of the machine use
- * the same library, so future processes find the probes in place. */
-void targets__probe_own_libc(struct session *session);
 
 /* Tells the kernel side what has changed in the targets' maps. */
 void targets__tell_mappings(struct session *session);
@@ -343,6 +331,29 @@ void targets__take_news(struct session *session);
 
 /* Returns the handlers that watch__new() needs. */
 struct watch_handlers targets__handlers(struct session *session);
+
+/* --- probes.c: probes on the allocators of targets --- */
+
+/* Puts probes for all processes into those files of the target's allocators that have no probes.
+ * The session takes over target->allocators, which becomes NULL. 0 or negative errno with err. */
+int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
+
+/* If the target has a pool whose blocks cannot be seen, adds this to the list of refusals. */
+void targets__note_unseen(struct session *session, const struct target *target);
+
+/* Puts probes for this target alone on those of its allocators that have no probes. */
+void targets__attach_own(struct session *session, struct target *target);
+/* Puts the target's own probes back in place, after capture__pause(). Returns what
+ * capture__resume() returns. */
+int targets__resume_own(struct session *session, struct target *target);
+
+/* Puts probes into the C library that memtrace itself runs on. Most processes of the machine use
+ * the same library, so future processes find the probes in place. */
+void targets__probe_own_libc(struct session *session);
+
+/* Puts probes into the allocators that a target brings along, or has loaded since. A selected
+ * process without a known allocator is traced all the same, and has nothing to show. */
+void targets__provide_probes(struct session *session, struct target *target);
 
 /* --- files.c: what processes run --- */
 

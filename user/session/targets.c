@@ -98,10 +98,7 @@ static bool is_newer(const struct session *s, const struct target *t, const stru
 	       clock__to_ns(&state.changed) > wall_clock_ns(began_ns(t));
 }
 
-/* Opens the file behind an executable mapping and keeps it open. Frames in the file can then be
- * unwound and named even when the process is gone. A failure is not remembered, because it may
- * still be possible to open the file by another mapping. Sets entry->real. 0 or negative errno. */
-static int hold_file(struct session *s, struct target *t, struct map_entry *entry)
+int targets__hold_file(struct session *s, struct target *t, struct map_entry *entry)
 {
 	const struct file_id *known = binaries__real(s->binaries, &entry->file);
 	pid_t pid = t->info.pid;
@@ -209,7 +206,7 @@ int targets__refresh_maps(struct session *s, struct target *t)
 
 		t->code_replaced += e->executable && replaces_code(t, e);
 		if (e->executable && e->file.inode)
-			t->missed_file = hold_file(s, t, e) < 0 || t->missed_file;
+			t->missed_file = targets__hold_file(s, t, e) < 0 || t->missed_file;
 		else if (e->executable)
 			note_jit(t, e);
 		keep_real(old, e);
@@ -226,8 +223,6 @@ int targets__refresh_maps(struct session *s, struct target *t)
 	t->maps_changed = true;
 	return 0;
 }
-
-static void provide_probes(struct session *s, struct target *t);
 
 static size_t count_code(const struct maps *maps)
 {
@@ -300,175 +295,8 @@ void targets__tell_mappings(struct session *s)
 
 		s->targets[i]->probes_due = false; /* it may become due again */
 		if (due)
-			provide_probes(s, s->targets[i]);
+			targets__provide_probes(s, s->targets[i]);
 	}
-}
-
-/* --- probes for all processes --- */
-
-/* Has one of the target's files not been searched for allocators yet? */
-static bool new_files(struct session *s, const struct target *t)
-{
-	for (size_t i = 0; i < t->maps.n; i++) {
-		const unsigned char *mark = files__mark(s, &t->maps.entries[i]);
-
-		if (mark && *mark == FILE_NEW)
-			return true;
-	}
-	return false;
-}
-
-/* Marks all of the target's new files as searched. unknown: the path of the file whose malloc is
- * not known, or "". */
-static void mark_files(struct session *s, const struct target *t, enum file_mark as,
-		       const char *unknown)
-{
-	for (size_t i = 0; i < t->maps.n; i++) {
-		unsigned char *mark = files__mark(s, &t->maps.entries[i]);
-
-		if (mark && *unknown && !strcmp(t->maps.entries[i].path, unknown))
-			*mark = FILE_UNKNOWN;
-		else if (mark && *mark == FILE_NEW)
-			*mark = (unsigned char)as;
-	}
-}
-
-static bool is_copied(const void *session, const struct allocator *a)
-{
-	return rewritten__is_copied(session, a);
-}
-
-static bool has_no_probe(const void *capture, const struct allocator *a)
-{
-	size_t n;
-	const struct capture_probe *probes = capture__probes(capture, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (probes[i].allocator == a)
-			return false;
-	return true;
-}
-
-int targets__attach_everywhere(struct session *s, struct target *t, struct error *err)
-{
-	size_t before, after;
-	int one, rc = 0;
-
-	if (VECTOR_ADD_ROOM(s->attached, s->n_attached))
-		return error__set(err, -ENOMEM, "out of memory");
-	allocators__drop(t->allocators, is_copied, s);
-	patched__look_everywhere(s, t->allocators);
-	capture__probes(s->capture, &before);
-	/* If an allocator cannot be probed, goes on with the others. */
-	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
-		rc = rc && !alloc_error__passes(one) ? rc : one;
-	capture__probes(s->capture, &after);
-	/* Records of new probes point to the allocators, so these must be kept. But most programs
-	 * bring a library that has its probes already, and then no probe was added. */
-	allocators__drop(t->allocators, has_no_probe, s->capture);
-	if (after > before) {
-		s->attached[s->n_attached++] = t->allocators;
-		rewritten__watch(s, t->allocators);
-	} else {
-		allocators__free(t->allocators);
-	}
-	t->allocators = NULL;
-	return rc;
-}
-
-void targets__probe_own_libc(struct session *s)
-{
-	struct target self = {.info.pid = getpid()};
-	struct error none = {};
-
-	if (maps__read(getpid(), &self.maps))
-		return;
-	for (size_t i = 0; i < self.maps.n; i++)
-		if (self.maps.entries[i].executable)
-			hold_file(s, &self, &self.maps.entries[i]);
-	if (!allocators__find(s->alloc_files, getpid(), &self.maps, ALLOC_ALL, NULL, 0,
-			      &self.allocators, &none))
-		targets__attach_everywhere(s, &self, &none);
-	maps__free(&self.maps);
-}
-
-void targets__attach_own(struct session *s, struct target *t)
-{
-	int rc;
-
-	while ((rc = capture__attach(s->capture, t->allocators, t->info.pid, NULL)))
-		/* -EOPNOTSUPP: the capture has noted the refusal itself */
-		t->allocators->n_refused += rc != -EOPNOTSUPP;
-}
-
-int targets__resume_own(struct session *s, struct target *t)
-{
-	if (t->code_changed) /* a probe over changed code could crash the target */
-		return -EAGAIN;
-	if (t->headless) { /* the kernel would place no probe */
-		t->silent = true;
-		return -ESRCH;
-	}
-	return capture__resume(s->capture, t->allocators, t->info.pid, NULL);
-}
-
-void targets__note_unseen(struct session *s, const struct target *t)
-{
-	const struct alloc_unseen *unseen = &t->allocators->unseen;
-	const struct allocator pool = {.family = unseen->family, .file = unseen->file};
-
-	if (unseen->family)
-		capture__refuse(s->capture, &pool, s->everywhere ? 0 : t->info.pid, unseen->text);
-}
-
-/* Looks for allocators in the target's new files, and probes them. Then it marks the files as done.
- * If the search failed because the process was gone, or because there was no room, the files stay
- * unmarked: a search may succeed with the next process that maps them. A search can succeed even if
- * the target has ended meanwhile, as long as the target's files are held open. */
-static void probe_new_files(struct session *s, struct target *t)
-{
-	struct error none = {};
-	char unknown[sizeof(t->allocators->unknown)] = "";
-	bool refused;
-	int rc;
-
-	if (!new_files(s, t))
-		return;
-	files__name_real(s, &t->maps);
-	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_ALL, s->extra,
-			      s->n_extra, &t->allocators, &none);
-	refused = rc && rc != -ENOENT;
-	if (!rc) {
-		memcpy(unknown, t->allocators->unknown, sizeof(unknown));
-		refused = t->allocators->n_refused;
-		targets__note_unseen(s, t);
-		rc = targets__attach_everywhere(s, t, &none);
-		refused = refused || rc;
-	}
-	if (!alloc_error__passes(rc))
-		mark_files(s, t, refused ? FILE_REFUSED : FILE_SEEN, unknown);
-	if (rc == -ENOSPC) {
-		s->probes_refused++;
-		s->files_short = s->files_idle = true;
-	}
-}
-
-/* Puts probes into the allocators that a target brings along, or has loaded since. A selected
- * process without a known allocator is traced all the same, and has nothing to show. */
-static void provide_probes(struct session *s, struct target *t)
-{
-	if (!s->everywhere) {
-		if (t->ended || !t->allocators)
-			return;
-		/* If an allocator cannot be probed, goes on with the others. */
-		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
-				      s->extra, s->n_extra);
-		targets__note_unseen(s, t);
-		if (!t->heap_out && paced__wants_probes(&t->budget.pace))
-			targets__attach_own(s, t);
-		return;
-	}
-	probe_new_files(s, t);
 }
 
 /* --- news --- */
@@ -511,7 +339,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 					      file_id__equal(&old->file, &held.file));
 	replaces = maps__replaces_code(&t->maps, &held);
 	t->code_replaced += replaces;
-	rc = hold_file(s, t, &held);
+	rc = targets__hold_file(s, t, &held);
 	/* -ESTALE: this news is of a new mapping, or another file is mapped there by now. Then the
 	 * maps are read. */
 	t->maps_stale = t->maps_stale || rc == -ESTALE;
