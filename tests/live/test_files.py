@@ -119,7 +119,10 @@ def check_counts(truth, profile):
     more = profile["alloc_calls"] - truth["alloc_calls"]
     # a program allocates a few blocks before its main function
     expect(-truth["failed_calls"] <= more <= 20, f"{more} calls too many")
-    expect_equal(losses(profile), {}, "losses")
+    lost = losses(profile)
+    # programs that other tests ran and that ended before memtrace could see what they were
+    lost.pop("processes_unseen", None)
+    expect_equal(lost, {}, "losses")
 
 
 @test(beside="wide")
