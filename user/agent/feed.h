@@ -32,7 +32,7 @@ enum feed_kind {
 	FEED_INACTIVE,	 /* a process is not traced, because the server asked for that */
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced */
 	FEED_ACTIVATE,	 /* from the server: the process pid is to be traced again */
-	FEED_FAVOUR,	 /* from the server: the process pid grows, and is to have more windows */
+	FEED_FAVOUR,	 /* from the server: more windows for the process pid, whose memory grows */
 	FEED_LEFT_OUT,	 /* a process lives, but its profile was dropped */
 };
 
@@ -51,13 +51,14 @@ struct feed_message {
 	 * profile was still right. */
 	uint64_t taken_ns;
 	/* FEED_ROUND: 1: the round's messages named every process that lives. 0: the round failed,
-	 * or a message could not be sent. So a process that no message named may live. */
+	 * or a message could not be sent. In that case, a process that no message named may still
+	 * live. */
 	uint32_t complete;
 	uint64_t n_dropped;    /* FEED_ROUND: profiles dropped so far, because the server was too
 				* slow */
 	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */
-	uint64_t cpu_ns;       /* FEED_ROUND: CPU time so far of the tracer, and of its
-			        * children that have ended, but for memtrace-web */
+	uint64_t cpu_ns;       /* FEED_ROUND: CPU time so far of the tracer and of its children that
+			        * have ended, without memtrace-web */
 	uint64_t kernel_bytes; /* FEED_ROUND: tables and programs of the tracer in the kernel */
 	uint64_t n_probes;     /* FEED_ROUND: number of probes on functions, whether in place now or
 				* not */
@@ -67,7 +68,7 @@ struct feed_message {
 	 * spool. n_spool_lost: lost, because too many waited or a write failed. n_spool_removed:
 	 * deleted, to make room for newer profiles. */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
-	/* FEED_ROUND: profiles of killed processes that are not written yet */
+	/* FEED_ROUND: how many profiles of killed processes still wait to be written */
 	uint64_t n_spool_waiting;
 	/* FEED_ROUND: the processes that have more windows than others now, and from when until
 	 * when (wall clock). most_favoured: the largest number of processes that may have more

@@ -38,8 +38,8 @@ struct listener {
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
 /* Checks whether a process could listen on the address. Listens there for a moment to find out.
- * held: the addresses of another process that will end before, so they count as free. 0, or
- * negative errno with err. */
+ * held: addresses on which another process listens now. They count as free, because that process
+ * will end before the caller listens. 0, or negative errno with err. */
 int listener__try(const char *text, const char *const *held, size_t n_held, struct error *err);
 
 /* Ends listening, and removes the unix socket. */

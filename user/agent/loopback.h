@@ -12,7 +12,7 @@
 bool loopback__is_name(const char *host, size_t len);
 
 /* Would a secret that is sent to this URL leave the host unencrypted? True if the URL begins with
- * http:// and its host is not one of the above. */
+ * http:// and its host is not one of the names above. */
 bool loopback__exposes(const char *url);
 
 /* Is the address 127.x.x.x or ::1? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages for the server that its socket has no room for yet. The kernel's buffer may hold no more
- * than some hundred messages, and a round may have some thousand. The tracer must not wait for
- * room, so the messages wait here. Also knows which files the server has not received yet, because
- * these files take the tracer's memory. */
+/* Messages for the server that wait because its socket has no room for them yet. The kernel's
+ * buffer may hold no more than some hundred messages, and a round may have some thousand. The
+ * tracer must not wait for room, so the messages wait here. The outbox also knows which files the
+ * server has not received yet, because these files take the tracer's memory. */
 #ifndef MEMTRACE_AGENT_OUTBOX_H
 #define MEMTRACE_AGENT_OUTBOX_H
 
@@ -11,7 +11,7 @@
 
 #include "agent/feed.h"
 
-#define OUTBOX_MESSAGES 8192 /* at most this many messages wait, more than one for each process */
+#define OUTBOX_MESSAGES 8192 /* at most this many messages wait: more than one for each process */
 /* At most this many waiting messages have a file in memory, because each file takes a descriptor.
  * Three quarters of all descriptors are for the targets' files (elf/binary.h). */
 #define OUTBOX_FILES 512

@@ -226,7 +226,7 @@ static void look_at_unread(struct server *s)
 		lose(s);
 		return;
 	}
-	/* there was room for a message that had waited, so the server has read some */
+	/* if there was room for a message that had waited, the server has read earlier ones */
 	if (!s->outbox.unread || s->outbox.unread < s->unread || s->outbox.n < waiting)
 		s->progress_s = clock__monotonic_s();
 	s->unread = s->outbox.unread;

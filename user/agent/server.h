@@ -20,7 +20,7 @@
 #include "profile/profile.h"
 
 #define SERVER_WISHES 16	 /* at most this many requests wait to be carried out */
-#define SERVER_UNREAD (64 << 20) /* unread profiles take at most this memory of the tracer */
+#define SERVER_UNREAD (64 << 20) /* unread profiles take at most this much of the tracer's memory */
 
 /* What the server wants. */
 struct server_wishes {
@@ -95,8 +95,8 @@ int server__send_inactive(struct server *server, pid_t pid, const char *why);
  * `complete`. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
-/* Returns the events of poll() on the feed after which server__listen_to() is to be called. deaf:
- * requests are not to be read now. 0: none. */
+/* Returns the events for which the caller is to poll() the feed; 0: none. After such an event, call
+ * server__listen_to(). deaf: requests are not to be read now. */
 short server__events(const struct server *server, bool deaf);
 
 /* Sends what waits. Reads the server's requests and adds them to wishes. Requests that find no room

@@ -20,9 +20,9 @@
 #include "base/fork.h"
 #include "base/io.h"
 
-#define OPEN_S	2.0 /* at most this long, spool__open() waits for the child to open the directory */
+#define OPEN_S	2.0 /* spool__open() waits at most this long for the child to open the directory */
 #define TRY_US	10000
-#define CLOSE_S 5.0 /* at most this long, spool__close() waits for the child to write the rest */
+#define CLOSE_S 5.0 /* spool__close() waits at most this long for the child to write the rest */
 /* Descriptors of mt-spool. */
 #define SOCKET_FD 3
 #define DIR_FD	  4
@@ -111,7 +111,7 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 
 	if (rc)
 		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
-	s->pid = fork__blocked(); /* mt-spool ends by itself, when the tracer does */
+	s->pid = fork__blocked(); /* mt-spool ends by itself after the tracer */
 	if (!s->pid)
 		run(pair[1], path);
 	rc = -errno;
@@ -135,8 +135,8 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	return 0;
 }
 
-/* A child makes the check. It first gives up all capabilities, because mt-spool must write without
- * them, too. */
+/* A child makes the check. It gives up all capabilities before it checks for the right to write,
+ * because mt-spool writes without capabilities, too. */
 int spool__try(const char *path, struct error *err)
 {
 	double until = clock__monotonic_s() + OPEN_S;

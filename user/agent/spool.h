@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes profiles of processes that were killed or crashed into a directory. The tracer keeps the
+/* When a process is killed or crashes, writes its profile into a directory. The tracer keeps the
  * limit of overhead and must not wait for a disk. So another process, mt-spool, writes the
  * profiles. mt-spool has no capabilities, and only the descriptors 0 to 2 of the tracer. It
  * continues until all profiles are written, even if the tracer ends first. */
@@ -50,7 +50,7 @@ int spool__open(struct spool *spool, const char *dir, struct error *err);
 int spool__try(const char *dir, struct error *err);
 
 /* Sends the profile to mt-spool if fewer than SPOOL_WAITING profiles wait; else counts it as lost.
- * 0, or negative errno where the profile could not be encoded. */
+ * 0, or negative errno if the profile could not be encoded. */
 int spool__keep(struct spool *spool, const struct profile *profile);
 
 /* Takes the next report that has come. false: there is none now. */

@@ -86,7 +86,8 @@ static bool is_ours(const char *name)
 	return true;
 }
 
-/* By time. Of two profiles of a second, the one with a number behind its name is younger. */
+/* Compares by time. Of two profiles of the same second, the one with a number at the end of its
+ * name is younger. */
 static int by_age(const void *a, const void *b)
 {
 	const char *x = ((const struct entry *)a)->name, *y = ((const struct entry *)b)->name;

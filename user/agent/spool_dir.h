@@ -24,8 +24,9 @@ int spool_dir__open(const char *path);
  * digits, '-', '_' and '.'. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
 
-/* Changes the name if the directory has a file of this name. Two processes of one pid and name may
- * end in the same second. The name then ends with "-2.pb.gz", or a higher number. */
+/* Changes the name if the directory already has a file of this name, because two processes with the
+ * same pid and name may end in the same second. The name then ends with "-2.pb.gz", or a higher
+ * number. */
 void spool_dir__free_name(int dir_fd, char name[SPOOL_NAME]);
 
 /* Deletes the oldest profiles until there is room for one more of this size. Also deletes

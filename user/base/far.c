@@ -50,8 +50,8 @@ struct answer {
 	char out[FAR_MAX_BYTES];
 };
 
-/* The number of the request that mt-files began last, in shared memory. If a request has not begun,
- * it still waits for a CPU. If it has begun, it waits for the file system. */
+/* In shared memory: the number of the request that mt-files began last. A request that mt-files has
+ * not begun still waits for a CPU. A request that it has begun waits for the file system. */
 static atomic_uint *begun;
 
 /* --- messages --- */

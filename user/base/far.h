@@ -18,7 +18,7 @@
 /* bytes of the largest request to mt-files, and of the largest answer */
 #define FAR_MAX_BYTES	65536
 #define FAR_PATIENCE_MS 2000
-/* replaces FAR_PATIENCE_MS while probes are in place; shorter than the keeper's patience */
+/* replaces FAR_PATIENCE_MS while probes are in place; shorter than mt-keeper's patience */
 #define FAR_HURRIED_MS 150
 
 #define FAR_NO_FD 0x7fffffff
@@ -51,8 +51,9 @@ int far__begin(uint64_t caps);
 
 /* Lets mt-files call fn, and returns what fn returned; -ETIMEDOUT: no answer came in time, or an
  * answer to earlier work with this key is still missing; -EBUSY: too many answers are missing, or
- * slow answers have taken a quarter of the time; other negative errno. Before far__begin(), fn runs
- * in memtrace itself. Only one thread may call this function at a time. */
+ * slow answers have used up the quarter of the time that they may take; other negative errno.
+ * Before far__begin(), fn runs in memtrace itself. Only one thread may call this function at a
+ * time. */
 int far__do(const struct far_work *work);
 
 /* Sets how long far__do() waits. hurried: probes are in place, so far__do() waits only briefly.

@@ -14,7 +14,7 @@ struct sink {
 		    * error */
 };
 
-/* Write len bytes, a string, or a formatted text. 0, or the sink's error: that of write(), or
+/* Write len bytes, a string, or a formatted text. 0, or the sink's error: what write() returned, or
  * -ENOMEM. */
 int sink__write(struct sink *sink, const void *data, size_t len);
 int sink__puts(struct sink *sink, const char *text);

@@ -34,8 +34,8 @@ struct table {
 		slot_;                                                                             \
 	})
 
-/* Makes room for n elements in all. Returns 0; 1 when the table is empty now and the caller must
- * enter all elements again; -ENOMEM when nothing has changed. */
+/* Makes room for n elements in all. Returns 0; 1: the table is empty now, and the caller must enter
+ * all elements again; -ENOMEM: nothing has changed. */
 int table__reserve(struct table *table, size_t n);
 
 void table__clear(struct table *table);

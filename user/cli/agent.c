@@ -31,7 +31,7 @@
  * limit of windows. */
 #define RISE_OVERHEAD 0.03
 #define ROUND_SHARE   0.1 /* at most this share of memtrace's time goes to rounds */
-#define ASKED_EVERY_S 1.0 /* least time from a round to one that the server requests */
+#define ASKED_EVERY_S 1.0 /* least time from a round to the next one that the server requests */
 #define WISH_EVERY_S  0.2 /* least time between two requests about a process */
 
 struct agent_config {
@@ -59,14 +59,14 @@ struct run {
 	double wishes_at_s; /* the server's next request is carried out no earlier than this */
 	int alive;	    /* the supervisor's pipe */
 	uint64_t n_started; /* as of the last round: how often the server was started */
-	/* how often a process got more windows, and how often a process did not, because enough
-	 * other processes had them already */
+	/* n_favours: how often a process got more windows. n_favours_refused: how often this was
+	 * refused, because enough other processes had more windows already */
 	uint64_t n_favours, n_favours_refused;
 };
 
 /* argc, argv: the agent's arguments as given. in_force: the arguments that the present tracer has.
- * before: earlier arguments; they are the last ones with which a tracer has started. Both have the
- * lines of the agent's file in place of --config. */
+ * before: earlier arguments; they are the last ones with which a tracer has started. in_force and
+ * before have the lines of the agent's file in place of --config. */
 struct command_line {
 	int argc;
 	char **argv;
@@ -371,9 +371,9 @@ static void end_round(struct run *run, bool complete, double round_s, double eve
 	server__end_round(run->server, &round);
 }
 
-/* Makes new profiles, and sends them to the server. asked: makes a profile of every process.
- * Returns when the next round is due. *ret_rest_s: after this round, no round begins on request
- * before this time has passed. */
+/* Makes new profiles, and sends them to the server. asked: the round was requested, so every
+ * process gets a new profile. Returns the time at which the next round is due. *ret_rest_s: the
+ * least time from this round to the next requested one. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
@@ -409,10 +409,10 @@ static int keep_victim(void *ctx, const struct profile *profile)
 		return 0;
 	rc = spool__keep(run->spool, profile)
 		     ?: server__send_profile(run->server, profile, run->taken_ns);
-	return rc < 0 ? rc : 0; /* nobody waits for this profile, and the server counts its loss */
+	return rc < 0 ? rc : 0; /* 1: dropped and counted; nobody waits for this profile */
 }
 
-/* With --spool: gives the profiles of processes that were killed to the spool and to the server. */
+/* With --spool: gives the spool and the server the profiles of processes that were killed. */
 static void see_to_victims(struct run *run, double now)
 {
 	struct spool_report report;

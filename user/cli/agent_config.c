@@ -92,8 +92,8 @@ static bool begins(const char *name, const char *word)
 
 /* Turns "name = value" or "name" into --name=value or --name. The caller frees *ret; NULL: the line
  * is empty or a comment. -EINVAL: the line has another form, or its option is not allowed in a
- * file. --config is not allowed, and neither are --help and --version: they would end the process
- * that checks the file with status 0, as if the file were good. */
+ * file. --config is not allowed. Neither are --help and --version: with them, the process that
+ * checks the file would end with status 0, as if the file were good. */
 static int read_line(char *line, char **ret)
 {
 	char *value = strchr(line, '='), *name;

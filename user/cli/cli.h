@@ -68,7 +68,7 @@ int end_output(int status);
 /* Calls usage_error() when getopt_long() has returned '?': names the unknown option. */
 int unknown_option(const char *command, char *const *argv);
 
-/* Replaces control characters by '?': names come from other processes. Returns text. */
+/* Replaces control characters by '?', because names come from other processes. Returns text. */
 char *printable(char *text);
 
 /* Parses a whole number from min to max with an optional suffix K, M or G (powers of 1024, either
@@ -79,7 +79,7 @@ int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
  * replaced. 0, or EXIT_FAILED after a complaint. */
 int load_modules(const char *path, struct modules **ret);
 
-/* The functions that the user has named. Zeroed: none. */
+/* The functions that the user has named with --alloc, --free or --end. All zero: none. */
 #define MAX_EXTRA 64
 struct alloc_options {
 	struct alloc_extra list[MAX_EXTRA];
@@ -91,7 +91,8 @@ struct alloc_options {
 int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
 		     const char *text);
 
-/* Parses a time: "30", "30s", "5m" or "1h". 0, or -EINVAL: it is something else, or not above 0. */
+/* Parses a time: "30", "30s", "5m" or "1h". 0, or -EINVAL: the text is no time, or the time is not
+ * above 0. */
 int parse_seconds(const char *text, double *ret);
 /* Parses a whole number from min to max. 0 or -EINVAL. */
 int parse_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret);

@@ -16,8 +16,8 @@ struct guard_config {
 extern const struct option_row guard_rows[];
 
 /* Reads the files. for_other_hosts: an address that other hosts reach; such an address needs TLS
- * and a token. NULL: there is none. 0, or the exit status after a complaint. Free ret with
- * guard__clear() in any case. */
+ * and a token. NULL: there is no such address. 0, or the exit status after a complaint. Free ret
+ * with guard__clear() in any case. */
 int guard_config__read(const struct guard_config *config, const char *command,
 		       const char *for_other_hosts, struct guard *ret);
 

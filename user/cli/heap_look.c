@@ -66,7 +66,7 @@ static int take_census(pid_t pid, const struct census_options *options, struct m
 	return rc;
 }
 
-/* Takes censuses until one is good enough, at most TRIES. maps: the process's mappings at the last
+/* Takes up to TRIES censuses, until one is good enough. maps: the process's mappings at the last
  * census. */
 static int take_good_census(pid_t pid, struct census_options *options, struct maps *maps,
 			    struct heap_look *look, struct error *err)

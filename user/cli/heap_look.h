@@ -45,7 +45,7 @@ struct heap_look {
 	char comm[64];
 };
 
-/* Takes censuses until one is good enough to be reported, at most three. 0, or negative errno with
+/* Takes up to three censuses, until one is good enough to be reported. 0, or negative errno with
  * err; -EAGAIN: no census was good enough. *ret refers to itself, so it must not be moved.
  * heap_look__clear() frees what *ret owns, also after an error. */
 int heap_look__take(pid_t pid, const struct heap_look_options *options, struct heap_look *ret,

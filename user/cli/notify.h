@@ -12,7 +12,8 @@ int notify__say(const char *text);
 /* Sends RELOADING=1, with the time that Type=notify-reload demands. */
 int notify__say_reloading(void);
 
-/* Returns how often to send WATCHDOG=1, in seconds: half of the manager's time limit. 0: never. */
+/* Returns the seconds from one WATCHDOG=1 to the next: half of the manager's time limit. 0: none is
+ * to be sent. */
 double notify__watchdog_s(void);
 
 #endif

@@ -30,9 +30,9 @@ int nowait__open(int fd)
 	return twin < 0 ? fd : twin;
 }
 
-/* Writes to a file that is no socket. The user may not be allowed to open the terminal or pipe
- * anew. Writing to it then blocks. So this asks for room first, and writes no more than a pipe with
- * room takes at once. */
+/* Writes to a file that is no socket. If the terminal or pipe could not be opened anew, a write may
+ * block. So this function asks for room first, and writes no more than a pipe with room takes at
+ * once. */
 static ssize_t write_if_room(int to, const char *text, size_t len)
 {
 	struct pollfd room = {.fd = to, .events = POLLOUT};

@@ -9,13 +9,13 @@
 
 /* Returns a descriptor for nowait__write(), for the file to which fd refers. The open file behind
  * fd, which other processes may share, is not changed. A terminal or a pipe is opened anew, and the
- * caller owns the new descriptor. In all other cases, fd itself is returned, also if the user may
- * not open the terminal or pipe. */
+ * caller owns the new descriptor. For other files, and if the user may not open the terminal or
+ * pipe, fd itself is returned. */
 int nowait__open(int fd);
 
 /* Writes as many of the bytes as fit. Returns their number, 0 for none, or negative errno. to: from
- * nowait__open(). If nowait__open() could not open a terminal anew, and the terminal has room for
- * some of the bytes only, this may block. */
+ * nowait__open(). The call may block if nowait__open() could not open a terminal anew, and the
+ * terminal has room for only some of the bytes. */
 ssize_t nowait__write(int to, const char *text, size_t len);
 
 /* Opens stderr anew (nowait__open()). Call it before capabilities are given up, because the
@@ -26,7 +26,7 @@ void nowait__begin(void);
 /* Writes to stderr. Text that is not read within 100 ms is dropped. Later text is then dropped at
  * once, until there is room again. */
 void nowait__put(const char *text, size_t len);
-/* Calls nowait__put() for text as a line that begins with "memtrace: ". For complain_to(). */
+/* Calls nowait__put() with one line, which is "memtrace: " and the text. For complain_to(). */
 void nowait__complain(const char *text);
 
 #endif

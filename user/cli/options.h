@@ -110,7 +110,8 @@ bool command__has_options(const struct command *command, enum option_group_kind 
  * "memtrace-NAME". buf: >= 32 bytes; returns buf. */
 const char *command__page(const struct command *command, char *buf);
 
-/* Prints the option's names and value, such as "-n, --top N", which stand left of its text. */
+/* Prints the option's names and value, such as "-n, --top N". In --help they stand left of the
+ * option's text. */
 void option_row__print_name(const struct option_row *row, FILE *to);
 
 #endif

@@ -117,8 +117,8 @@ int check_output(const char *path, struct error *err)
 		return 0;
 	if (!is_stream(path))
 		return outfile__check(path, err);
-	/* ENOENT: the path names a descriptor that is not open. memtrace itself might later open
-	 * another file under this number. */
+	/* ENOENT: the path names a descriptor that is not open. This fails now, because memtrace
+	 * itself might later open another file under this number. */
 	if (!faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) || (errno != EACCES && errno != ENOENT))
 		return 0;
 	return error__set(err, -errno, "cannot write to %s: %s", path, strerror(errno));

@@ -23,8 +23,8 @@ struct format {
 	bool needs_objects;    /* the profile must have numbers of objects, and say how it was
 			        * sampled */
 	bool needs_addresses;  /* the profile must have an address for each function */
-	bool views;	       /* the format can show views: stacks by any weight, below roots
-			        * (profile/view.h) */
+	bool views;	       /* the format can show views (profile/view.h): stacks by any weight,
+			        * with or without a root frame */
 };
 
 #define N_FORMATS 5
@@ -70,9 +70,9 @@ int write_file(const char *path, const struct format *format, const struct profi
 	       const struct view_options *view, const char *name);
 
 /* Like write_file(), for a profile of a run that has just ended and cannot be repeated. If the
- * profile lacks the figures of the view, writes the stacks by live bytes, or without their roots,
- * and complains. *ret_written: is the file there? 0, or EXIT_FAILED after a complaint, also if the
- * file is not as it was asked for. */
+ * profile lacks figures that the view needs, complains, and writes the stacks by live bytes,
+ * without the view's roots, or both. *ret_written: is the file there? 0, or EXIT_FAILED after a
+ * complaint, also if the file is not as it was asked for. */
 int write_capture(const char *path, const struct format *format, const struct profile *profile,
 		  const struct view_options *view, bool *ret_written);
 

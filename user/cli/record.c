@@ -85,7 +85,7 @@ static int write_victim(void *ctx, const struct profile *p)
 		n_wanted += c->trace.format[i];
 	c->n_victims++;
 	complain("pid %d (%s) was killed: out of memory", (int)p->pid, comm ? comm : "?");
-	/* it also fails if a file was written with another weight than the one asked for */
+	/* the call also fails if a file shows another weight than the one that was asked for */
 	if (trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, &n_written)) {
 		c->victim_failed |= n_written < n_wanted;
 		run->status = EXIT_FAILED;
@@ -361,7 +361,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	/* If the traced command writes to the terminal, no status line is shown. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
 	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
-	/* of the streams, only errors count */
+	/* for the last two, the streams, poll() reports only errors */
 	struct pollfd fds[4] = {{.fd = session__fd(s), .events = POLLIN},
 				{.fd = signal_fd, .events = POLLIN},
 				{.fd = isatty(STDOUT_FILENO) ? -1 : STDOUT_FILENO},
@@ -403,8 +403,9 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 
 			if (keep_snapshots(c, s, line, &took))
 				status = EXIT_FAILED;
-			/* Snapshots take at most a tenth of the time. If several become due in the
-			 * meantime, only one is made. */
+			/* The next check comes so late that snapshots take at most a tenth of the
+			 * time. If several snapshots become due before the check, only one is
+			 * made. */
 			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* After the run, finds what lies in the heaps of the processes. With --rss, record splits the
  * allocator's own memory into parts. With --heap, it tells who made the blocks. If the heap cannot
- * be read, the profile is still written, without this. */
+ * be read, the profile is still written, but without these results. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -26,7 +26,7 @@ struct written {
 /* With --heap: what lies in the heap of a process. */
 struct record_heap {
 	const struct profile *profile; /* the heap's */
-	/* owned; NULL: `failed`, which is also owned, has the reason */
+	/* Both are owned. If `look` is NULL, there is no census, and `failed` has the reason. */
 	struct heap_look *look;
 	char *failed;
 };
@@ -105,8 +105,9 @@ int record_write_json(const struct record_config *c, struct profile *const *prof
  * A FIFO, a terminal or a pipe may have no reader.) False without --json. */
 bool record_json_is_file(const struct record_config *c);
 /* To be called after the session's profiles are written. The model of windows consists of parts
- * (profile/parts.h). For each part, computes the estimates from the same windows without this part,
- * and writes them as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
+ * (profile/parts.h). For each part, computes the estimates that the model without this part makes
+ * from the same windows, and writes them as JSON into parts_dir. 0, or EXIT_FAILED after a
+ * complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

@@ -114,7 +114,7 @@ static enum profile_weight table_weight(const struct record_config *c,
 	return refusal ? WEIGHT_LIVE : wanted.weight;
 }
 
-/* Puts what --heap has found. */
+/* Writes what --heap has found. */
 static int put_heap(const struct record_config *c, const struct profile *p, struct sink *sink)
 {
 	const struct record_heap *heap = record_heap__of(c, p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* record --leaks --why: finds after the run who holds the blocks of the stacks that grow. If the
- * search fails, the profile is still written, without the holders. */
+/* record --leaks --why: after the run, finds out who holds the blocks of the stacks that grow. If
+ * the search fails, the profile is still written, without the holders. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -25,7 +25,7 @@
 
 _Static_assert(BLOCKS <= WHY_MAX_PATHS && BLOCKS <= WHY_MAX_ADDRS, "all of them are followed");
 
-/* --- registers: programs that are loaded before the run --- */
+/* --- registers: the kernel programs that read them are loaded before the run --- */
 
 struct process_registers {
 	pid_t pid;
@@ -155,7 +155,7 @@ static void choose_blocks(struct asking *a)
 		take_blocks(a, i, has < share ? has : share);
 	}
 	qsort(a->asked, a->n_asked, sizeof(*a->asked), compare_asked);
-	/* Windows may have sampled a block and also its successor at the same address. */
+	/* Windows may have sampled a block and also a later block at the same address. */
 	for (size_t i = 0; i < a->n_asked; i++)
 		if (!n || a->asked[i].addr != a->asked[n - 1].addr)
 			a->asked[n++] = a->asked[i];

@@ -17,7 +17,7 @@ static int put_leaks(const struct profile *profile, const struct table_options *
 			    (int)profile->pid, refusal);
 }
 
-/* Puts the tables that come below the heap's table. */
+/* Writes the tables that come below the heap's table. */
 static int put_of_heap(const struct profile *profile, const struct render_options *options,
 		       struct sink *sink)
 {

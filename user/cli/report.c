@@ -55,7 +55,7 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* for each location: does it match? */
-	/* for each site: the live bytes of all sites whose stacks are printed the same */
+	/* for each site: the live bytes of all sites with the same printed stack */
 	double *bytes;
 };
 
@@ -84,9 +84,9 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	return focused;
 }
 
-/* Finds the threads of exactly that name; if there is none, the threads whose names match it as an
- * expression. *ret has an element for each thread; the caller frees it. 0; -ENOENT: none; -EINVAL:
- * neither a name nor a valid expression; -ENOMEM. */
+/* Finds the threads of exactly that name. If there are none, finds the threads whose names match it
+ * as a regular expression. *ret has an element for each thread; the caller frees it. 0; -ENOENT: no
+ * thread matches; -EINVAL: it is neither the name of a thread nor a valid expression; -ENOMEM. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -150,8 +150,7 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 	return 0;
 }
 
-/* Adds up, for each site, the live bytes of all sites whose stacks are printed the same. 0 or
- * -ENOMEM. */
+/* For each site, adds up the live bytes of all sites with the same printed stack. 0 or -ENOMEM. */
 static int add_up_stacks(const struct profile *profile, double **ret_bytes)
 {
 	_cleanup_(match__clear) struct match match = {};
@@ -211,7 +210,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	/* a filtered profile says so, because its figures are not those of the whole */
+	/* a filtered profile says so, because its figures are not those of the whole profile */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
 	    profile__add_lost(profile, LOST_FILTERED_BYTES,

@@ -23,8 +23,8 @@ struct selection_config {
 int selection_config__take(struct selection_config *config, const char *command, const char *option,
 			   const char *value);
 
-/* Writes the selection as options, for people: "--comm nginx --user 33"; cut to size. Returns
- * buf. */
+/* Writes the selection as options, for people: "--comm nginx --user 33". Text that does not fit
+ * into `size` bytes is cut off. Returns buf. */
 char *selection_config__describe(const struct selection_config *config, char *buf, size_t size);
 
 /* Finds the cgroup that was asked for. 0, or negative errno with err set. */

@@ -8,7 +8,8 @@
 #include "decode/decode.h"
 
 /* Limit for the memory of all profiles together. A single profile may need a large part of this
- * memory. Comparing two profiles takes as much memory again as the two profiles. */
+ * memory. To compare two profiles takes as much additional memory as the two profiles
+ * themselves. */
 #define MAX_BYTES (2ULL << 30)
 
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,

@@ -27,7 +27,8 @@ struct snapshots {
  * -EINVAL. */
 int snapshots__parse_every(struct snapshots *snapshots, const char *text);
 
-/* Returns how often to call snapshots__due(), in seconds; INFINITY: only after a signal. */
+/* Returns the seconds between two calls of snapshots__due(); INFINITY: only a signal is a reason to
+ * call it. */
 double snapshots__look_every_s(const struct snapshots *snapshots);
 
 /* Is a snapshot due, elapsed_s after the start? alloc_bytes (allocated since the start) and

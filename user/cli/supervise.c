@@ -25,7 +25,7 @@
 #define START_S 90.0 /* a child that takes longer to start counts as hanging */
 #define END_S	20.0 /* a child that takes longer to end is killed */
 
-/* waits before a child that failed is started again */
+/* how long to wait before a child that failed is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
 struct supervisor {
@@ -53,8 +53,8 @@ static void signal_set(sigset_t *set)
 		sigaddset(set, signals[i]);
 }
 
-/* In the child: restores signals as at a program's start, and lets the child end with its parent.
- * Returns false if the parent has ended already. */
+/* In the child: unblocks the supervisor's signals, ignores SIGHUP, and makes the child end when its
+ * parent ends. Returns false if the parent has ended already. */
 static bool be_child(struct supervisor *s, pid_t parent)
 {
 	sigset_t set;
@@ -102,7 +102,8 @@ static void start_check(struct supervisor *s)
 
 	if (s->ending)
 		return;
-	if (s->checker) { /* the check that runs may have read the file before its last change */
+	if (s->checker) { /* the running check may have read the file before the last change of the
+			   * file */
 		s->check_again = true;
 		return;
 	}
@@ -245,7 +246,7 @@ static void feed_watchdog(struct supervisor *s)
 	}
 }
 
-/* Returns for how long at most to wait for signals and for the child. */
+/* Returns the longest time to wait for signals and for the child, seconds. */
 static double wait_s(const struct supervisor *s, double now)
 {
 	double wait = s->watchdog_s > 0 ? fmin(WAIT_S, s->watchdog_s / 2) : WAIT_S;

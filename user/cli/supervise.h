@@ -15,9 +15,9 @@ struct service {
 	int (*check)(void *ctx);
 	/* Does the work, in a child, until SIGTERM or until the work is done. alive: a descriptor
 	 * that does not block. The child writes a byte to it when it has started, and about every
-	 * second while it works. Returns an exit status; SERVICE_TERMINATED if a signal ended it,
-	 * because only the parent knows whether the whole service is to end. If not, the work is
-	 * not done, and another child is started. */
+	 * second while it works. Returns an exit status; SERVICE_TERMINATED: a signal ended the
+	 * work. Only the parent knows whether the whole service is to end then. If the service goes
+	 * on, the work is not done, and the parent starts another child. */
 	int (*work)(void *ctx, int alive);
 	void *ctx;
 	/* Called in the parent. adopt(): the last check has accepted a configuration, which is in

@@ -22,17 +22,17 @@
 #include "encode/text.h"
 
 #define CTRL_L	 0x0c
-#define LEAVE_MS 200 /* time for the last output to be read before closing */
+#define LEAVE_MS 200 /* terminal__close() waits at most this long until the last output is read */
 
 static SCREEN *screen;
 
 /* ncurses waits until the terminal has read all output, but perhaps nobody reads (Ctrl-S, a hung
  * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. As
- * long as a part of a frame is not sent, no other frame is made. So after the last part, the
- * terminal shows what ncurses assumes that it shows. */
+ * long as a part of a frame is not sent, no other frame is made. So once the last part is sent, the
+ * terminal shows what ncurses expects. */
 static struct {
 	int tty;    /* the original standard output */
-	int to;	    /* descriptor of the same terminal that does not block */
+	int to;	    /* descriptor of the same terminal; it does not block */
 	int memory; /* a file in memory, which ncurses writes to */
 	char *left;
 	size_t n;
@@ -49,7 +49,7 @@ static struct {
 	pid_t pid;
 } back;
 
-/* Not SIGVTALRM, which demangle() uses. */
+/* Signals that would end memtrace at once. SIGVTALRM is not here, because demangle() uses it. */
 static const int deadly[] = {SIGSEGV, SIGABRT, SIGBUS,	SIGFPE,	 SIGILL, SIGSYS,
 			     SIGTRAP, SIGXCPU, SIGXFSZ, SIGALRM, SIGUSR2};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The terminal as a screen, by ncurses. There is only one screen, and nothing else writes to the
- * terminal meanwhile. When memtrace ends, except by SIGKILL, the terminal is restored. */
+/* Uses the terminal as a screen, with ncurses. There is only one screen, and nothing else writes to
+ * the terminal meanwhile. When memtrace ends, except by SIGKILL, the terminal is restored. */
 #ifndef MEMTRACE_CLI_TERMINAL_H
 #define MEMTRACE_CLI_TERMINAL_H
 

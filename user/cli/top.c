@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: shows which stacks hold memory, and keeps the screen up to date. The session is the
- * same as that of memtrace record. top_view.h makes the screen's text, and terminal.h shows it.
- * This file has the loop that connects the three. */
+/* memtrace top: shows which stacks hold memory, and keeps the screen up to date. It traces with the
+ * same kind of session as memtrace record. top_view.h makes the screen's text, and terminal.h shows
+ * it. This file has the loop that connects the three. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -285,8 +285,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
 		session__hurry(run->session);
-		/* After an error, `revents` says nothing. One such error is EINTR, by a signal that
-		 * ncurses catches. */
+		/* After an error, `revents` says nothing. One such error is EINTR, after a signal
+		 * that ncurses catches. */
 		if (ppoll(fds, 3, &at, waiting) < 0)
 			fds[0].revents = fds[1].revents = fds[2].revents = 0;
 		if ((fds[1].revents & POLLIN) &&
@@ -326,8 +326,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 /* Signals that end memtrace or ask for files are read from a descriptor, so that memtrace ends in
  * an orderly way. SIGWINCH and SIGTSTP are blocked except during ppoll(), which blocks only the
  * signals in *ret_waiting. memtrace's parent may have blocked further signals. They stay blocked,
- * and are not read: SIGCHLD, for example, would end memtrace as soon as one of its children
- * ends. */
+ * and are not read: if SIGCHLD were read, for example, it would end memtrace as soon as one of its
+ * children ends. */
 static int take_screen_signals(sigset_t *ret_waiting)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGHUP};

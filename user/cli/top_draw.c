@@ -173,7 +173,7 @@ static void fill_numbers(struct cells *cells, const struct profile *profile,
 	else
 		strcpy(cells->at[GROWTH], "?");
 	format_growth_interval(&n->growth, lower || upper, cells->at[GROWTH_INTERVAL]);
-	/* frees that were missed do not concern what is allocated */
+	/* missed frees do not change how much is allocated, so the rate is no upper bound */
 	snprintf(cells->at[RATE], CELL_BYTES, "%s%s", bound_sign(lower, false),
 		 format_bytes(n->rate, buf));
 	format_known(n->rate_interval, cells->at[RATE_INTERVAL]);
@@ -270,7 +270,7 @@ static const struct group *top_stack(const struct process *process, enum top_sor
 
 /* --- the parts of the screen --- */
 
-/* Puts row `i` of the page. After the cells, puts where the memory was allocated, or why the
+/* Writes row `i` of the page. After the cells, writes where the memory was allocated, or why the
  * process is not traced. */
 static int put_row(const struct top_view *view, const struct grid *grid, size_t i, size_t width,
 		   struct sink *sink)
@@ -291,7 +291,7 @@ static int put_row(const struct top_view *view, const struct grid *grid, size_t 
 	return rc ? rc : sink__puts(sink, "\n");
 }
 
-/* Puts titles and rows, or why there are no rows. */
+/* Writes titles and rows, or the reason why there are no rows. */
 static int put_list(const struct top_view *view, const struct grid *grid, size_t n,
 		    bool with_titles, size_t width, struct sink *sink)
 {
@@ -378,8 +378,8 @@ static int put_indented(struct text *text, int indent, const char *name, size_t 
 	return text__put(text, TOP_PLAIN, line, width);
 }
 
-/* Adds a frame: function, module and line, on one line if they fit, else module and line on the
- * next. */
+/* Adds a frame: function, module and source line. If they do not fit on one line of the screen,
+ * module and source line go on the next line. */
 static int put_frame(struct text *text, const struct profile *profile,
 		     const struct profile_location *location, const struct profile_frame *frame,
 		     const char *name, bool inlined, size_t width)

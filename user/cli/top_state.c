@@ -76,8 +76,8 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Returns the interval of a rate. A lower bound has none. For windows there is none either, because
- * it is not known here how much windows differ from each other. */
+/* Returns the interval of a rate. A rate that is a lower bound has no interval. A rate from windows
+ * has no interval either, because it is not known here how much windows differ from each other. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);

@@ -61,7 +61,7 @@ struct top_screen {
 
 void top_screen__clear(struct top_screen *screen);
 
-/* The state of the run that is not in the profiles. */
+/* The part of the state of the run that the profiles do not have. */
 struct top_status {
 	double elapsed_s;
 	struct optional overhead_pct;

@@ -13,9 +13,10 @@
 
 /* finer than the default, because a slow leak grows little in half a minute */
 #define LEAKS_INTERVAL (64 << 10)
-/* The worst case: a process does little but allocate on a slow machine, so windows cover half a
- * percent of its time. Of a leak of 64 MiB they see 320 KiB, which is 20 samples at this interval.
- * If a coarser interval avoids windows, the process is traced continuously with that interval. */
+/* Chosen for the worst case: a process does little but allocate on a slow machine, so windows cover
+ * half a percent of its time. Of a leak of 64 MiB they see 320 KiB, which is 20 samples at this
+ * interval. If a coarser interval avoids windows, the process is traced continuously with that
+ * interval. */
 #define VICTIMS_INTERVAL (16 << 10)
 /* --heap needs many known blocks, also small ones. If these samples cost too much, the session
  * makes the interval coarser. If they still cost too much, the process is traced in windows, and
@@ -322,7 +323,7 @@ TAKE_OPTION(output)
 	}
 	c->output = value;
 	/* For a directory, the name "memtrace" is added. Otherwise file names would begin with the
-	 * dot that follows. */
+	 * dot that follows the prefix. */
 	if (value[strlen(value) - 1] == '/') {
 		if (asprintf(&path, "%smemtrace", value) < 0)
 			return no_memory();
@@ -696,8 +697,8 @@ static unsigned count_owners(struct trace_config *c, const struct profile *p)
 	return n;
 }
 
-/* Returns the path of a file; NULL: no memory. nth: which profile of the pid it is, from 1. number:
- * a snapshot's number, or "". what: one of enum session_what. */
+/* Returns the path of a file; NULL: no memory. nth: the number of this profile among those of the
+ * pid, from 1. number: a snapshot's number, or "". what: one of enum session_what. */
 static char *output_path(const struct trace_config *c, pid_t pid, unsigned nth, const char *number,
 			 unsigned what, const char *extension)
 {
@@ -714,7 +715,7 @@ static char *output_path(const struct trace_config *c, pid_t pid, unsigned nth, 
 
 int trace_config__check_files(const struct trace_config *c, bool with_command, struct error *err)
 {
-	/* the pid is not known yet, so the check uses the longest one */
+	/* if the pid is not known yet, the check uses the longest pid */
 	const pid_t longest = 4194304;
 	bool named = !with_command && !c->selection.given;
 	const pid_t *pids = named ? c->pids : &longest;

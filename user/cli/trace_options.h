@@ -107,11 +107,11 @@ bool trace_config__is_aside(const struct trace_config *config, const struct prof
 /* What the profile shows, as one of enum session_what. */
 unsigned trace_what(const struct profile *profile);
 
-/* Writes one profile in all formats; formats that show views show this view of it, or as much of
- * the view as the profile has (write_capture()). number: the snapshot's number; "": no snapshot. If
- * another profile of the same pid has got files before, the names of the files have "-2" or the
- * like after the pid. written() is called for each file, and returns 0 or -ENOMEM. 0, or
- * EXIT_FAILED after a complaint. */
+/* Writes one profile in all formats. A format that can show views shows this view of the profile,
+ * or as much of the view as the profile has figures for (write_capture()). number: the snapshot's
+ * number; "": no snapshot. If another profile of the same pid has got files before, the names of
+ * the files have "-2" or the like after the pid. written() is called for each file, and returns 0
+ * or -ENOMEM. 0, or EXIT_FAILED after a complaint. */
 int trace_config__write_files(struct trace_config *config, const struct profile *profile,
 			      const struct view_options *view, const char *number,
 			      int (*written)(void *ctx, const struct profile *profile,

@@ -40,8 +40,8 @@ const char *why_makers__find(const struct why_makers *makers, uint64_t addr, uin
 
 /* Blocks of the stacks that the user asks for. */
 struct why_stack {
-	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending by address; sizes as the
-							      * program asked for */
+	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending by address; the sizes are
+							      * those that the program asked for */
 	size_t n;      /* number of `addrs`, which are chosen evenly from n_live blocks */
 	size_t n_live; /* sampled blocks that live */
 	bool any;      /* at least one stack has a function that matches */

@@ -17,8 +17,8 @@
 
 /* Each scan may take blocks off the list of lost blocks. If the last scan took off more than this
  * share, the report calls no block lost. Suppose that a scan finds half of the held blocks on the
- * list, and takes them off. Then as many held blocks remain on the list. So at this limit, one in
- * twenty of the blocks that are called lost is in fact held. */
+ * list, and takes them off. Then the other half of the held blocks remains on the list. So at this
+ * limit, one in twenty of the blocks that are called lost is in fact held. */
 #define MOST_UNSETTLED 0.05
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)

@@ -40,7 +40,7 @@ static void choose_blocks(struct profile_block *blocks, size_t n, struct why_sta
 
 	if (n)
 		qsort(blocks, n, sizeof(*blocks), compare_blocks);
-	/* Windows may have sampled a block and also its successor at the same address. */
+	/* Windows may have sampled a block and also a later block at the same address. */
 	for (size_t i = 0; i < n; i++)
 		if (!distinct || blocks[i].addr != blocks[distinct - 1].addr)
 			blocks[distinct++] = blocks[i];

@@ -38,7 +38,8 @@ static int choose(const struct heap_type *types, size_t n_types, const regex_t *
 	return 0;
 }
 
-/* Returns why the census may lack objects, perhaps in buf. NULL: it has all. */
+/* Returns the reason why the census may lack objects; the text may be in buf. NULL: the census has
+ * all objects. */
 static const char *why_incomplete(const struct census *census, char *buf, size_t size)
 {
 	if (census->stopped)
@@ -53,7 +54,7 @@ static const char *why_incomplete(const struct census *census, char *buf, size_t
 }
 
 /* Complains if no class matches, or if classes that match may be missing. any: at least one class
- * matches. Returns 0, or EXIT_FAILED if none does. */
+ * matches. Returns 0, or EXIT_FAILED if no class matches. */
 static int say_missing(pid_t pid, const char *pattern, const struct census *census, bool any)
 {
 	char buf[256];
