@@ -70,8 +70,8 @@ static void one_that_shares_its_counter_stays(void **state)
 	assert_true(filter_may_hold(filter, &one));
 }
 
-/* Returns the share of keys without an entry that the filter passes. The keys are like blocks of a
- * heap: near each other, at multiples of 16. */
+/* Of the keys without an entry, returns the share that the filter passes. The keys are like blocks
+ * of a heap: near each other, at multiples of 16. */
 static double passed(uint32_t n, uint32_t processes, uint64_t stride)
 {
 	uint32_t wrong = 0, asked = 0;

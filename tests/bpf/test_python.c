@@ -159,8 +159,8 @@ static void frames_take_the_place_of_the_native_one(void **state)
 		assert_int_equal(u.stack.ip[1 + i], abi_python_frame(code(i), i));
 		assert_int_equal(abi_python_code(u.stack.ip[1 + i]), code(i));
 	}
-	/* At the interpreter's next native frame, the walk of Python frames goes on behind the last
-	 * Python frame of this native frame. */
+	/* At the interpreter's next native frame, the walk goes on behind the last Python frame
+	 * that was found. */
 	u.stack.ip[u.stack.n++] = 0x1600;
 	assert_int_equal(walk(&u), 0);
 	assert_int_equal(u.stack.n, 6);

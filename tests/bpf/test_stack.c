@@ -191,7 +191,7 @@ static void keys_differ_where_stacks_do(void **state)
 	qsort(keys, N, sizeof(keys[0]), compare_keys);
 	for (int i = 1; i < N; i++) {
 		assert_memory_not_equal(&keys[i - 1], &keys[i], sizeof(keys[0]));
-		/* the lower half of the hash alone differs between stacks */
+		/* the lower halves of the hashes are enough to tell stacks apart */
 		assert_int_not_equal(keys[i - 1].lo, keys[i].lo);
 	}
 }

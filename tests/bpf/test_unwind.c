@@ -29,7 +29,7 @@
 static struct abi_mappings mappings;
 static struct abi_unwind_chunk chunks[3]; /* the index, then two chunks of rows */
 static uint64_t hidden_slot, hidden_return;
-static struct abi_mapping kernel[2]; /* mappings of which the kernel knows */
+static struct abi_mapping kernel[2]; /* mappings that the kernel knows */
 static unsigned int asked;
 
 __u32 random_u32(void)
@@ -138,7 +138,7 @@ static void by_stack_pointer_and_back_to_rbp(void **state)
 
 static void realigned_frame(void **state)
 {
-	/* function 0 is realigned: rbp is at word 4, and the CFA stands two words below */
+	/* function 0 is realigned: rbp is at word 4, and the CFA is stored two words below */
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_BP, 16, 0) | 8, RULE(ABI_UNWIND_BP, 16, 2),
 					 RULE(ABI_UNWIND_END, 0, 0)};
 	struct unwind u;
@@ -202,7 +202,7 @@ static void signal_frame(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[1], in(0) + 1);	 /* the trampoline begins at in(0) */
-	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* reports show it less 1 */
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* reports subtract 1 */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
 }
@@ -274,7 +274,7 @@ static void coroutine_start(void **state)
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 3);
-	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* reports show it less 1 */
+	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* reports subtract 1 */
 	memory[1]--; /* an address that is one lower is in code without information */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
@@ -512,7 +512,7 @@ static void untold_mappings_are_asked_for(void **state)
 	walk_untold(&u, NULL, false);
 	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
 	assert_int_equal(asked, 0);
-	/* user space has given a mapping of half of the code */
+	/* user space has given a mapping that covers only function 0 */
 	told.entries[0] = whole;
 	told.entries[0].end = TEXT + 0x100;
 	walk_untold(&u, &told, true);

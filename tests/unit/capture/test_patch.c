@@ -31,7 +31,7 @@ int __real_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 int __wrap_memory__read_all(pid_t pid, struct memory_read *reads, size_t n)
 {
-	if (unread_left && n == REGION_FUNCTIONS) { /* other reads have other numbers */
+	if (unread_left && n == REGION_FUNCTIONS) { /* other calls read other numbers of places */
 		unread_left--;
 		return -ETIMEDOUT;
 	}

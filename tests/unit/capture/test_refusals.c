@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* How many refusals a run of days keeps. */
+/* How many refusals memtrace keeps in a run of several days. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is left of probes on mmap and its like when the helper that places them is killed. The
- * linker replaces the function that starts the helper. */
+/* What is left of the probes on mmap and similar functions when the helper that places them is
+ * killed. The linker replaces the function that starts the helper. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>

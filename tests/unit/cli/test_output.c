@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tests what is done with a run's profile if figures are missing in it that the user wants to see.
+/* Tests what is done with a run's profile if the profile lacks figures that the user wants to see.
  * Needs no root. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +96,7 @@ static void no_capture_is_lost(void **state)
 	assert_has(heard, "not by growth: it stores no growth");
 	assert_int_equal(write_as("collapsed", profile, &module, text, sizeof(text)), EXIT_FAILED);
 	assert_has(text, "main;keep 300\n");
-	/* formats that show no views have all that is known */
+	/* formats without views contain all that is known */
 	assert_int_equal(write_as("heap", profile, &peak, text, sizeof(text)), 0);
 	assert_int_equal(n_told, 1);
 	assert_string_equal(heard, "");

@@ -67,7 +67,7 @@ static void test_rest(void **state)
 	net_clock__free(&c);
 }
 
-/* The clock keeps few of the points in a gap, but each end of a window. */
+/* The clock keeps few of the points in a gap, but it keeps the point at the end of each window. */
 static void test_room(void **state)
 {
 	struct net_clock c = {};
@@ -218,7 +218,7 @@ static void test_few_windows_teach_nothing(void **state)
 	net_clock__free(&c);
 }
 
-/* A rare line in a log is too little work to show F. F stays that of a loop of malloc. */
+/* A rare line in a log is too little work to show F. F keeps its value for a loop of malloc. */
 static void test_little_work_is_none(void **state)
 {
 	struct net_clock c = {};
@@ -237,7 +237,7 @@ static void test_little_work_is_none(void **state)
 	net_clock__free(&c);
 }
 
-/* A large file that is read once does not show F either. F stays that of a loop of malloc. */
+/* A large file that is read once does not show F either. F keeps its value for a loop of malloc. */
 static void test_a_lump_is_no_work(void **state)
 {
 	struct net_clock c = {};
@@ -256,9 +256,9 @@ static void test_a_lump_is_no_work(void **state)
 }
 
 /* A process that uses a quarter of a core, and waits 200,000 times per net second. Windows last 10
- * ms. Probes add `felt` times their calibrated cost of 6 ms to each window. waits, rate: how often
- * the process waits, and how much net time it uses per second, in windows as multiples of those in
- * gaps. */
+ * ms. Probes add `felt` times their calibrated cost of 6 ms to each window. In windows the process
+ * waits `waits` times as often per net second as in gaps, and uses `rate` times as much net time
+ * per second. */
 static struct net_clock waiting_run(double felt, double waits, double rate, int n)
 {
 	struct net_clock c = {};
@@ -287,8 +287,8 @@ static struct net_clock waiting_run(double felt, double waits, double rate, int 
 	return c;
 }
 
-/* Asserts that the interval of net time in the windows of waiting_run() holds the truth. The error
- * is that of the logarithm of net time. */
+/* Asserts that the interval of net time in the windows of waiting_run() holds the truth.
+ * net_clock__error() gives the error of the logarithm of net time. */
 static void assert_covers(const struct net_clock *c, double felt, double rate)
 {
 	double truth = 0.0025 * rate / 0.006, found = truth + felt - c->felt;
@@ -297,7 +297,7 @@ static void assert_covers(const struct net_clock *c, double felt, double rate)
 	assert_true(fabs(log(found / truth)) < 2 * net_clock__error(c, found, 1));
 }
 
-/* Without waits, F would be that of a loop of malloc. */
+/* Waits show F. Without waits, F would keep its value for a loop of malloc. */
 static void test_waits_tell_what_is_felt(void **state)
 {
 	(void)state;
@@ -315,7 +315,8 @@ static void test_waits_tell_what_is_felt(void **state)
 }
 
 /* If probes slow a process down so much that it waits only a tenth as often for the same work, the
- * lower limit tells little. The upper limit may then be that of bursts, so neither is used. */
+ * lower limit of net time is far below the upper limit. Then bursts may have made the upper limit
+ * wrong, so neither limit is used. */
 static void test_a_busy_process_waits_less(void **state)
 {
 	struct net_clock c = waiting_run(1.1, 0.1, 1, 20);
@@ -329,7 +330,8 @@ static void test_a_busy_process_waits_less(void **state)
 }
 
 /* A batch job works for one second in ten, and waits often meanwhile. Windows are in its bursts,
- * where it always has work. This is still known after hours, when most points have been removed. */
+ * where it always has work. The clock still knows of the bursts after hours, when most points have
+ * been removed. */
 static void test_bursts_tell_nothing(void **state)
 {
 	struct net_clock c = {};
@@ -371,7 +373,7 @@ static void test_waits_that_mislead_are_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* A process that always has work in gaps, too, and whose other threads wait by a timer. */
+/* A process that always has work, in gaps as in windows. Its other threads wait by a timer. */
 static void test_waits_beside_work_tell_nothing(void **state)
 {
 	struct net_clock c = {};
@@ -464,7 +466,8 @@ static void test_swap(void **state)
 	assert_near(net_clock__at(&c, 150 * S), 15 + 2 * stretch_s);
 	assert_near(net_clock__cost_at(&c, 150 * S), 2);
 	assert_near(net_clock__at(&c, 200 * S), all);
-	/* the start, the gap's end, the ends of the last two, the beginning of the last, the end */
+	/* the start, the gap's end, the ends of the last two stretches, the beginning of the last
+	 * stretch, and the end */
 	assert_int_equal(c.n, 6);
 	assert_int_equal(c.n_free, 2);
 	assert_true(c.at[1].wall_ns == 130 * S && c.at[1].keep && c.at[1].window);

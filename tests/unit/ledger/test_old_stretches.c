@@ -25,7 +25,7 @@
 #define LEAVES	  16 /* in each LEAVES-th stretch a block is born that lasts LIFE stretches */
 #define LIFE	  1000
 #define SIZE	  1000
-#define YOUNG	  300  /* in each stretch: bytes of a block that is gone when the next begins */
+#define YOUNG	  300  /* in each stretch: bytes of a block that ends before the next stretch */
 #define SHORT	  5000 /* in each stretch: bytes that end at once */
 #define FIRST	  0x10000ULL
 
@@ -266,7 +266,7 @@ static struct windowed_result estimate(const struct fixture *f)
 	return ret;
 }
 
-/* All that stretches saw is still counted, and for the same time. */
+/* After old stretches were merged, all that they saw still counts, and so does all their time. */
 static void test_sums_stay(void **state)
 {
 	struct sums before = sums_of(&all), after = sums_of(&merged);

@@ -189,7 +189,7 @@ static void vectors_that_are_forgotten_are_held(void **state)
 	slices.ended = 32;
 	held = realloc_slices__held(&slices, 32);
 	assert_true(held > 0.4 && held < 0.6);
-	/* no end was seen, so only blocks that stay surely count as held */
+	/* no end was seen, so only the bytes in blocks that surely stay count as held */
 	slices.moved = slices.ended = 0;
 	assert_true(fabs(realloc_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
 	reallocs__free(&c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The test's own memory, of which it knows the touched pages. */
+/* Reads the test's own memory. The test knows which pages it has touched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -58,8 +58,8 @@ static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size
 	return sum / PAGE;
 }
 
-/* Is this page, which was only read, the kernel's zero page? Also false if this process may not
- * know. */
+/* Is this page, which was only read, the kernel's zero page? Also false if this process has no
+ * right to know. */
 static bool is_known_zero(const char *page)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -112,7 +112,7 @@ static void joined_mappings(void **state)
 	munmap(area, 602 * PAGE);
 }
 
-/* It would take too long to read this reservation page by page. So its memory counts as that of
+/* It would take too long to read this reservation page by page. So its memory counts as memory of
  * several owners. */
 static void too_large(void **state)
 {

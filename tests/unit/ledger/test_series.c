@@ -10,7 +10,7 @@
 
 #define S 1000000000ULL
 
-/* Adds a table of n sites. Site i holds i times bytes. */
+/* Adds a table of n sites. Site i holds i times `bytes`. */
 static void add(struct series *series, uint64_t now, size_t n, uint64_t bytes)
 {
 	static struct abi_site_key keys[100];
@@ -109,7 +109,7 @@ static void sizes_have_a_trend(void **state)
 			   (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
 	growth = sizes__trend(&sizes, 7 * second, 31 * second);
 	assert_true(growth.low < 0 && growth.high > 0);
-	/* two sizes give a line, but no error of it */
+	/* two sizes give a line, but do not show its error */
 	sizes = (struct sizes){};
 	sizes__add(&sizes, 1 * second, 100 << 20);
 	sizes__add(&sizes, 31 * second, 101 << 20);

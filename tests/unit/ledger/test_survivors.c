@@ -164,7 +164,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_int_equal(stack->born[0].samples, 4);
 	assert_true(total(stack, ended) == SIZE);
 	/* three blocks are watched for all 100 calls of the window; the fourth is watched for 10 of
-	 * its 40 ms */
+	 * the window's 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true(stack->groups[0]->ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* no block at the fourth address is followed */
@@ -240,7 +240,8 @@ static void test_frees_at_addresses(void **state)
 	end(&f);
 }
 
-/* What windows add to a sum may be little beside the sum: a gigabyte and some small blocks. */
+/* What windows add to a sum may be little compared with the sum. Here, small blocks are added to a
+ * block of a gigabyte. */
 static void test_little_is_added(void **state)
 {
 	const struct survivors_window w = {
@@ -764,7 +765,7 @@ static void test_exec_in_a_window(void **state)
 	assert_int_equal(f.s.n_windows, 2);
 	assert_int_equal(f.s.windows[1].number, 1);
 	assert_int_equal(f.s.n_blocks, 0);
-	/* the time per call is that of the program after the exec alone */
+	/* only the program after the exec counts for the time per call */
 	assert_true(fabs(f.s.last_s - 0.04) < 1e-6);
 	end(&f);
 }

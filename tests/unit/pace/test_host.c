@@ -368,8 +368,8 @@ static void attempts_become_rare(void **state)
 	test_free(m);
 }
 
-/* Probes are removed everywhere 60 ms after a process has become busy. Only these 60 ms tell how
- * busy the process is, and not its idle time before. */
+/* Probes are removed everywhere 60 ms after a process has become busy. These 60 ms tell how busy
+ * the process is. Its idle time before them does not. */
 static void a_stretch_that_ends_early_tells_what_is_recent(void **state)
 {
 	struct host host;

@@ -74,7 +74,8 @@ static void vain_turns_take_no_time(void **state)
 	}
 }
 
-/* On a machine without idle time, only its own CPU time pays for a process's windows. */
+/* On a machine without idle time, a process's windows are paid for only by the CPU time of the
+ * process itself. */
 static void a_full_machine_pays_nothing(void **state)
 {
 	static const struct program LIGHT = {5000, 2000, 0.1, 0};

@@ -216,7 +216,7 @@ static void many_share_the_hosts_limit(void **state)
 	assert_false(m->everywhere);
 	assert_true(m->cost < HOST * CPUS * begun * 1.05);
 	assert_true(m->cost > HOST * CPUS * begun * 0.6);
-	/* the cost of the machine is the true cost */
+	/* the scheduler's figure for the cost of all processes is near the true cost */
 	assert_true(fabs(scheduler__machine_cost_ns(&m->scheduler) - m->cost) < 0.1 * m->cost);
 	for (size_t i = 0; i < m->n; i++)
 		fewest = m->processes[i].opened < fewest ? m->processes[i].opened : fewest;
@@ -268,7 +268,7 @@ static void modest_ones_keep_their_turn(void **state)
 }
 
 /* If more processes want a turn than may have one, even cheap turns are short. Such turns count as
- * windows, from which memtrace estimates what happens between them. */
+ * windows, so memtrace estimates what happens between the turns. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -344,7 +344,7 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	(void)state;
 	drive(m, 20);
 	assert_false(m->everywhere);
-	m->close_takes_ns = 400 * MS; /* probes are removed slowly: their CPU is starved */
+	m->close_takes_ns = 400 * MS; /* probes are removed slowly, as on a starved CPU */
 	until(m, rare->in && rare->inside);
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
@@ -371,7 +371,7 @@ static void attempts_in_vain_come_ever_later(void **state)
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
 	drive(m, 330);
-	/* attempts come after 5 + 10 + 20 + 40 + 80 + 160 = 315 s */
+	/* the sixth attempt comes after 5 + 10 + 20 + 40 + 80 + 160 = 315 s */
 	assert_int_equal(m->n_tried, 6);
 	for (size_t i = 0; i < m->n_tried; i++) {
 		uint64_t wait = m->tried_ns[i] - (i ? m->tried_ns[i - 1] : left_ns);
@@ -459,7 +459,7 @@ static void turns_end_with_their_process(void **state)
 	harvests = p->harvests;
 	p->gone = true;
 	scheduler__end(&m->scheduler, &p->pace);
-	assert_false(p->in); /* the kernel still closes the links */
+	assert_false(p->in); /* the kernel is still closing the links */
 	drive(m, 1);
 	assert_int_equal(p->harvests, harvests + 1);
 	scheduler__forget(&m->scheduler, &p->pace);
@@ -505,7 +505,8 @@ static void nobody_comes_by_chance(void **state)
 
 /* --- probes that somebody else has removed --- */
 
-/* The scheduler is held up for ns, and all probes are withdrawn at the beginning of this time. */
+/* The scheduler is held up for `ns` nanoseconds, and all probes are withdrawn at the beginning of
+ * this time. */
 static void hold_up(struct machine *m, uint64_t ns)
 {
 	uint64_t when = m->now;

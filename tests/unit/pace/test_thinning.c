@@ -24,8 +24,7 @@ static void the_least_factor_that_fits(void **state)
 
 		thinning__init(&t, 1, 64);
 		assert_true(thinning__fit(&t, &costs) == cases[i].factor);
-		/* the result is the same if samples are eight times as close at the time of
-		 * measuring */
+		/* the result is the same if the cost is measured at an eighth of the interval */
 		t.now = 0.125;
 		closer.samples_ns *= 8;
 		assert_true(thinning__fit(&t, &closer) == cases[i].factor);

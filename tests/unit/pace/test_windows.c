@@ -431,8 +431,8 @@ static void light_work_is_seen(void **state)
 }
 
 /* A program uses a twentieth of a core, and probes make it 25 times slower. Traced continuously it
- * would use all of a core. Windows show that, so continuous tracing is tried once at most, and the
- * limit is left for windows. */
+ * would use all of a core. Windows show that, so continuous tracing is tried once at most. The
+ * limit then remains for windows. */
 static void light_work_that_is_dear_stays_in_windows(void **state)
 {
 	struct program light = {50, 1200 / WINDOWS_FELT, 0.046};
@@ -473,9 +473,9 @@ static void the_past_teaches_no_cpu_time(void **state)
 	assert_float_equal(w.cost_rate / w.felt, cost, 1e-9);
 }
 
-/* The machine has no idle core. A program that uses a third of a core uses most of one in windows,
- * because they make it slower. Windows affect few requests, so they may cost as much as the limit
- * allows. In half a minute there are enough windows for an estimate. */
+/* The machine has no idle core. A program uses a third of a core. In windows it uses most of a
+ * core, because they make it slower. Windows affect few requests, so they may cost as much as the
+ * limit allows. In half a minute there are enough windows for an estimate. */
 static void light_work_uses_its_limit(void **state)
 {
 	struct program light = {20000, 30000 / WINDOWS_FELT, 0.33};

@@ -38,7 +38,7 @@ static inline void set_name(struct profile *profile, size_t location, const char
 	l->reason = UNRESOLVED_NAMED;
 }
 
-/* Adds the stack malloc < name < main, with n live blocks of size bytes. `at` is added to all
+/* Adds the stack malloc < name < main, with `n` live blocks of `size` bytes. `at` is added to all
  * addresses of the stack. */
 static inline size_t add_stack(struct profile *profile, const char *name, uint64_t at,
 			       uint64_t size, int n)
@@ -58,8 +58,8 @@ static inline size_t add_stack(struct profile *profile, const char *name, uint64
 	return site;
 }
 
-/* Completes the totals of each site and sorts the sites. If the test has set no allocated bytes of
- * a site, the site has allocated only its live bytes, and nothing was freed. */
+/* Completes the totals of each site and sorts the sites. If the test has not set a site's allocated
+ * bytes, the site has allocated only its live bytes, and nothing was freed. */
 static inline void end_profile(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {

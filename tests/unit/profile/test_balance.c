@@ -12,8 +12,8 @@
 #include "profile/balance.h"
 #include "tests/unit/profile/windowed_sim.h"
 
-/* Estimates n copies of the run's stack, in a process whose anonymous memory grows by anon
- * (low..high: the interval of that growth). */
+/* Estimates n copies of the run's stack, in a process whose anonymous memory grows by `anon`
+ * (low..high is the interval of this growth). */
 static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum,
 				       double *ret_common)
 {
@@ -112,7 +112,7 @@ static void test_short_lives_need_no_clock(void **state)
 	assert_near(live[1], live[0], 0.05 * live[0]);
 }
 
-/* Live bytes never exceed the mapped bytes, even if windows agree on more. */
+/* Live bytes never exceed the mapped bytes, even if windows agree that more is live. */
 static void test_live_is_mapped(void **state)
 {
 	const struct life forever = {0, 1};
@@ -490,7 +490,8 @@ static void test_what_is_held_needs_no_growth(void **state)
 	assert_true(sqrt(r.live_variance) < 0.05 * sum);
 }
 
-/* glibc's request2size() of malloc.c; size classes of CPython's obmalloc.c. */
+/* Expects the sizes of request2size() in glibc's malloc.c, and the size classes of CPython's
+ * obmalloc.c. */
 static void test_footprint(void **state)
 {
 	(void)state;

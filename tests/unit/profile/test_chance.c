@@ -44,7 +44,7 @@ static void counts_are_binomial_sums(void **state)
 	/* the counts 0 and 6: 2^-7 */
 	assert_close(chance__of_counts(0, 6, 0.5), 1.0 / 128, 1e-12);
 	assert_true(chance__of_counts(0, 0, 0.5) == 0.5);
-	/* the value of a fractional count is between those of the whole counts beside it */
+	/* the result for 3.5 is between the results for 3 and 4 */
 	assert_true(chance__of_counts(3.5, 8, 0.5) > chance__of_counts(3, 8, 0.5));
 	assert_true(chance__of_counts(3.5, 8, 0.5) < chance__of_counts(4, 8, 0.5));
 	/* both tails add up to 1 */
@@ -69,7 +69,8 @@ static double mid_tail_of_rare(double mean, int k)
 	return (double)sum;
 }
 
-/* Counts of a few and of millions, as when a sampled profile is compared with an exact one. */
+/* A small count and a count of millions or more, as when a sampled profile is compared with an
+ * exact one. */
 static void few_of_many_are_no_normal_distribution(void **state)
 {
 	(void)state;

@@ -311,7 +311,7 @@ static void rows_do_not_add_up(void **state)
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
-	p->sites[0].threads[0].bytes = 101.5 * MIB; /* a rounding error of at most a block */
+	p->sites[0].threads[0].bytes = 101.5 * MIB; /* allowed: 1 % and one block */
 	assert_none(p);
 	p->sites[0].threads[0].bytes = 103.0 * MIB;
 	assert_one(p, CONTRADICTION_THREADS_ABOVE_STACK, true, 103.0 * MIB, 100.0 * MIB);
@@ -353,8 +353,8 @@ static void several_at_once(void **state)
 	profile__free(p);
 }
 
-/* Blocks of functions that cannot be probed are missing, and so are those of a process that was
- * selected but not traced. */
+/* Blocks of functions that cannot be probed are missing, and so are the blocks of a process that
+ * was selected but not traced. */
 static void what_is_not_probed(void **state)
 {
 	static const char *const counters[] = {"functions_refused", "not_traced"};

@@ -473,8 +473,9 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	profile__free(b);
 }
 
-/* A low end of 0 is a fact: perhaps the stack has not grown at all. If none of these stacks has
- * grown, their sum has not grown either. So the distances to 0 are added as they are. */
+/* A low end of 0 is a fact, not chance: perhaps the stack has not grown at all. If no such stack
+ * has grown, their sum has not grown either. So distances to 0 are added as they are, not as
+ * squares. */
 static void growth_that_may_be_none_adds_up(void **state)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
@@ -514,8 +515,8 @@ static void growth_that_may_be_none_adds_up(void **state)
 	profile__free(b);
 }
 
-/* A stack may have several places in a program. In the sum of these places, errors from facts are
- * kept apart from errors by chance, too. */
+/* A stack may have several places in a program. In the sum of these places, too, the distances to 0
+ * that are facts are kept apart from errors by chance. */
 static void places_of_one_stack_add_up(void **state)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
@@ -541,8 +542,8 @@ static void places_of_one_stack_add_up(void **state)
 	profile__free(b);
 }
 
-/* A stack that exists only between the first and the last profile does not widen the interval of
- * the total. */
+/* A stack that is in neither the first nor the last profile, but in one between them, does not
+ * widen the interval of the total. */
 static void growth_in_between_is_no_doubt_at_the_ends(void **state)
 {
 	struct profile *p[3];
@@ -761,8 +762,9 @@ static void what_has_no_totals_is_not_bounded_by_them(void **state)
 	profile__free(p[1]);
 }
 
-/* Adds to two snapshots of one run the samples of a stack that are live at each time. Blocks of one
- * size live for life_s on average, and are born at such a rate that `bytes` of them are live. */
+/* Adds a stack to two snapshots of one run: to each, the samples that are live at its time. Blocks
+ * of one size live for life_s on average, and are born at such a rate that `bytes` of them are
+ * live. */
 static void live_through(struct profile *const *p, const char *name, uint64_t size, double bytes,
 			 double life_s, const double *at)
 {
@@ -847,9 +849,9 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* The standard error of the leak is a tenth of its bytes. That of the cache is a
-		 * quarter of its bytes, sqrt(0.2^2 + 0.15^2): 0.2 of its own, and 0.15 common to
-		 * all stacks. */
+		/* The standard error of the leak is a tenth of its bytes. The standard error of the
+		 * cache is a quarter of its bytes, sqrt(0.2^2 + 0.15^2): 0.2 of its own, and 0.15
+		 * common to all stacks. */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;

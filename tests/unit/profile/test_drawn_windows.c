@@ -19,7 +19,7 @@
 #include "random.h"
 
 #define RUNS	60
-#define LEAST	53 /* runs that must be right: 95 % less two standard deviations */
+#define LEAST	53 /* at least so many runs must be right: 95 %, minus two standard deviations */
 #define RUN_S	30.0
 #define RATE	13e6 /* bytes per second that the stack allocates */
 #define SIZE	4096.0
@@ -258,8 +258,8 @@ static void leaks(void **state)
 		hold_the_truth(&lives[i], LEAST, RUNS);
 }
 
-/* The program writes to the stack's blocks, and windows are too few to show that nobody frees them.
- * The stack may leak, but windows alone cannot say so. */
+/* The program writes to the stack's blocks, and there are too few windows to show that nobody frees
+ * these blocks. The stack may leak, but windows alone cannot say so. */
 static void leaks_that_windows_cannot_tell(void **state)
 {
 	static const struct life lives[] = {{13, 0.011, 20, INFINITY, 1, 5},
@@ -270,7 +270,7 @@ static void leaks_that_windows_cannot_tell(void **state)
 		hold_the_truth(&lives[i], 0, RUNS);
 }
 
-/* Makes runs of a process with n stacks. The process's anonymous memory grows by anon bytes per
+/* Makes runs of a process with n stacks. The process's anonymous memory grows by `anon` bytes per
  * second, with an error of ten per cent. Its number of blocks grows at the same rate. */
 static void count_process(const struct life *lives, size_t n, double anon, struct held *ret)
 {
@@ -287,7 +287,8 @@ static void count_process(const struct life *lives, size_t n, double anon, struc
 
 		for (size_t k = 0; k < n; k++) {
 			draw(&d[k], &lives[k]);
-			/* uses the first stack's windows, from which the others differ little */
+			/* uses the first stack's windows; the other stacks' windows differ
+			 * little */
 			stacks[k] = stack_of(&d[k]);
 			at[k] = &stacks[k];
 		}

@@ -216,8 +216,8 @@ static void doubt_adds_up(void **state)
 	assert_true(noise.total.bytes_per_s == 8 && noise.total.low > 0);
 }
 
-/* That the growth of 100 may be 0 follows from facts about the process, and not from chance. The
- * growths of 90 and 40 are uncertain by chance: each by 100 in both directions. */
+/* The growth of 100 may be 0 because of facts about the process, and not by chance. The growths of
+ * 90 and 40 are uncertain by chance: each by 100 in both directions. */
 static void order_of_a_sum_does_not_matter(void **state)
 {
 	static const struct growth growths[] = {{100, 0, 100}, {90, -10, 190}, {40, -60, 140}};
@@ -236,8 +236,8 @@ static void order_of_a_sum_does_not_matter(void **state)
 	}
 }
 
-/* Sure growth comes first, the largest first. Then comes the growth that is nearest to sure.
- * Unknown growth does not come before these. */
+/* Sure growth comes first, the largest first. Then comes growth that may be 0, the nearest to sure
+ * first. Growth with an unknown interval comes after both. */
 static void what_is_sure_comes_first(void **state)
 {
 	static const struct growth in_order[] = {

@@ -42,7 +42,7 @@ static void a_remainder_is_left(void **state)
 	assert_true(large__share(stacks, 2, 100 * MB) == 40 * MB);
 	assert_true(stacks[0].live == 30 * MB);
 	assert_true(stacks[1].live == 50 * MB);
-	/* both get half of what they would have beyond the seen blocks */
+	/* only half of the estimated bytes beyond the seen blocks is live, so each gets half */
 	assert_true(large__share(stacks, 2, 30 * MB) == 0);
 	assert_true(stacks[0].live == 20 * MB);
 	assert_true(stacks[1].live == 30 * MB);

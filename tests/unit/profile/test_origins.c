@@ -147,7 +147,7 @@ static void test_shapes_of_two_functions(void **state)
 	add_known("this_new", both, 40);
 	add_known("that_new", both, 40);
 	/* If much_new()'s known blocks were left out, their shape would seem to be rare_new()'s.
-	 * For this, the shape does not count as misleading. */
+	 * But the shape does not count as misleading for this reason. */
 	add_known("much_new", mostly, 990);
 	add_known("rare_new", mostly, 10);
 	/* many good shapes, so that this class of shapes is not given up */
@@ -250,8 +250,8 @@ static void test_families(void **state)
 	end();
 }
 
-/* No owner is named for a family of objects. The rough shapes of these objects lack the mark and
- * are of another family. No owner is named through them either. */
+/* A family of objects has no owner. The rough shapes of its objects have no mark, so they belong to
+ * another family. They must not give the objects an owner either. */
 static void test_rough_shape_of_a_closed_family(void **state)
 {
 	uint32_t shapes[2];
@@ -345,7 +345,7 @@ static void test_common_beginning(void **state)
 	end();
 }
 
-/* The rows as stacks, and the unknown blocks. */
+/* The rows become stacks. The blocks without an owner become one more stack. */
 static void test_stacks(void **state)
 {
 	struct heap_report report = {.origins = &origins, .pid = 7, .comm = "db"};

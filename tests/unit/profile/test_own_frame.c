@@ -231,8 +231,8 @@ static void interpreters_and_their_libraries_are_known(void **state)
 			fail_msg("%s is not of owner %d", scripts[i].name, scripts[i].owner);
 }
 
-/* If the program is the interpreter itself, its file is not a library. Nevertheless its functions
- * are not the user's. */
+/* If the program is the interpreter itself, the program's file is not a library. Nevertheless the
+ * interpreter's functions are not the user's. */
 static void frames_of_scripts_go_by_their_source(void **state)
 {
 	struct profile *profile = profile__new();

@@ -268,8 +268,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* 50,000 stacks of 30 frames, 1,000,000 blocks, 200 threads, then all stacks cut into one.
- * Quadratic building would take minutes. */
+/* 50,000 stacks of 30 frames, 1,000,000 blocks, 200 threads. Then all stacks are cut into one. If
+ * the time grew with the square of the size, this would take minutes. */
 static void a_large_profile_takes_seconds(void **state)
 {
 	struct profile *profile = new_exact();
@@ -450,8 +450,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files choose the addresses, and so do processes, through their stacks. But they cannot make a
- * lookup pass through many other addresses. */
+/* The addresses come from files, or from the stacks of processes, and may be chosen with bad
+ * intent. Even then, a lookup must not pass through many other addresses. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -475,8 +475,8 @@ static void addresses_cannot_be_made_to_collide(void **state)
 }
 
 /* A profile has three small blocks from finely sampled windows. But most of the run had only one
- * sample per 512 KiB. Such a sample would stand for 512 KiB, and it may be chance that there is
- * none. So the interval ends at -log(0.025) = 3.69 such samples: if 3.69 are expected, one case
+ * sample per 512 KiB. Such a sample would stand for 512 KiB, and it may be chance that the stack
+ * has none. So the interval ends at -log(0.025) = 3.69 such samples: if 3.69 are expected, one case
  * in 40 has none. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {

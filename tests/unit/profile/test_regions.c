@@ -26,8 +26,8 @@ static uint64_t random_below(uint64_t n)
 	return (random_state * 0x2545f4914f6cdd1dULL >> 33) % n;
 }
 
-/* Checks that every page has its owner in the reference (0: none), and that regions are in order,
- * not empty, and do not overlap. */
+/* Checks that every page has the owner that the reference gives (0: none), and that regions are in
+ * order, not empty, and do not overlap. */
 static void check(const struct regions *r, const uint32_t *owner)
 {
 	size_t covered = 0, wanted = 0;
@@ -74,7 +74,7 @@ static void one_sequence(uint64_t seed)
 
 			assert_int_equal(regions__remove(&r, from * PAGE, (from + n) * PAGE, &cut),
 					 0);
-			/* the pages that were cut out have their owners in the reference */
+			/* each page that was cut out has the owner that the reference gives */
 			for (size_t i = 0; i < cut.n; i++) {
 				for (; at < cut.at[i].start / PAGE; at++)
 					assert_int_equal(owner[at], 0);

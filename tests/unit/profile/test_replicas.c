@@ -168,7 +168,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Three to seven replicas, with ties. For each replica, the median of a stack must be that of the
+/* Three to seven replicas, with ties. For each replica, a stack's median must be the median of the
  * other replicas' values. */
 static void medians_leave_out_the_one(void **state)
 {

@@ -58,7 +58,7 @@ static const struct resident_row *row_of(const struct resident *r, enum resident
 	return NULL;
 }
 
-/* A heap of n blocks of size bytes each, sampled at interval. */
+/* A heap of `n` blocks of `size` bytes each, sampled at this interval. */
 static struct profile *heap_of(uint64_t interval, uint64_t size, int n)
 {
 	struct profile *p = profile__new();

@@ -267,9 +267,10 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 }
 
 /* All contents have changed after a second. Twenty sampled blocks were watched for cases[].seconds
- * in all, and cases[].frees frees were seen. No frees would be seen of blocks that live for 0.1 s,
- * nor of blocks that stay. If addresses were freed about as often as contents changed, contents
- * decide. If windows watched a thousand times as long without a free, the blocks stay. */
+ * in all, and cases[].frees frees were seen. Blocks that live for 0.1 s would show no frees, and
+ * blocks that stay would show none either. If addresses were freed about as often as contents
+ * changed, contents decide. If windows watched a thousand times as long without a free, the blocks
+ * stay. */
 static void few_frees_leave_a_doubt(void **state)
 {
 	static const struct {

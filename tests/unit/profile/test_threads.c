@@ -80,8 +80,8 @@ static void threads_of_a_pool_are_one(void **state)
 	profile__free(p);
 }
 
-/* There are more pools than are shown in pairs. The others are counted as one pool, and no bytes
- * are lost. */
+/* There are more pools than the table of pairs shows. The other pools are counted as one pool, and
+ * no bytes are lost. */
 static void many_pools(void **state)
 {
 	struct profile *p = profile__new();

@@ -209,7 +209,7 @@ static void pools_are_folded(void **state)
 	}
 }
 
-/* The rest of the options stays. */
+/* An option that the profile refuses is dropped, and the other options stay. */
 static void what_is_refused_is_dropped(void **state)
 {
 	struct view_options relaxed = {.weight = WEIGHT_GROWTH, .root = ROOT_PROCESS};

@@ -303,8 +303,8 @@ static void test_stretch_stands_for_itself(void **state)
 	assert_true(r.live_bytes >= 25e6 && r.live_bytes < 25.1e6);
 }
 
-/* A process that was traced only at its beginning may have freed all blocks later, those of all
- * stacks at the same time. So the sum of many stacks is no more certain than one stack. */
+/* A process that was traced only at its beginning may later have freed all blocks of all stacks at
+ * the same time. So the sum of many stacks is no more certain than one stack. */
 static void test_one_stretch_says_little_of_any_stack(void **state)
 {
 	struct windowed_window windows[] = {
@@ -425,14 +425,14 @@ static void test_later_stretches_see_ends(void **state)
 	assert_near(r.alloc_bytes, 150e6, 1);
 	/* half of what is left of the first stretch may have ended between the two stretches */
 	assert_near(r.live_bytes, 10.5e6 + 50e6 * 10.5 / 100, 1);
-	/* between none and twice the estimate of the bytes allocated between the stretches may
+	/* from none to twice the estimate of the bytes allocated between the stretches may be
 	 * live */
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
 /* The first stretch was merged from ten. Each of the ten left 1 MB, which ended in the next one. So
- * 1 MB was held all the time, also after a quarter of the run, which lies within the merged
- * stretch. */
+ * 1 MB was held at every moment. One such moment is the end of the run's first quarter, which lies
+ * within the merged stretch. */
 static void test_moment_within_merged_stretches(void **state)
 {
 	struct windowed_window windows[] = {
@@ -696,8 +696,8 @@ static void test_balance(void **state)
 		    process.blocks_low > 900);
 }
 
-/* Pools ended in one window, so the number of ends is not known. So windows show neither that the
- * process grows nor that it does not. */
+/* Pools ended in one window, so the number of ends is not known. Then windows do not show whether
+ * the process grows. */
 static void test_no_balance_with_pools(void **state)
 {
 	const struct life forever = {0, 1};

@@ -128,7 +128,7 @@ static void what_it_used_is_its_targets(void **state)
 	assert_int_equal(process__cpu_time_ns(getpid(), &own), 0);
 	assert_int_equal(targets__cpu_ns(&target, &all), 0);
 	assert_true(all >= own + cpu);
-	/* counted once: perhaps probes do not act for it */
+	/* counted once: probes may not act for the borrower */
 	assert_int_equal(target.borrowers_unseen, 1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -152,7 +152,7 @@ static void a_short_life_counts(void **state)
 	end_one(2 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
-	/* does not count: as short as a child between vfork and exec */
+	/* does not count: a child between vfork and exec lives as short a time */
 	assert_int_equal(other.borrowers_unseen, 0);
 	begin_one(NOT, 6); /* another process with the same pid */
 	end_one(8 * MS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The files whose probes are taken out when no process needs them any more. */
+/* Probes are taken out of files that no process needs any more. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

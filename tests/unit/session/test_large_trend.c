@@ -159,7 +159,8 @@ static void what_is_gone_does_not_count(void **state)
 	assert_true(f.results[0].live_bytes == 0);
 }
 
-/* The table's first bytes have changed, so by its contents it is gone. */
+/* The table's first bytes have changed, so its contents look as if the table were gone. But it
+ * lives. */
 static void what_has_changed_still_lives(void **state)
 {
 	(void)state;
@@ -174,7 +175,8 @@ static void what_has_changed_still_lives(void **state)
 	assert_true(f.trend.unseen == 0);
 }
 
-/* Two large blocks: the stack may have made the other one, too. */
+/* Two large blocks live. Windows saw the stack make one, and it may have made the other one,
+ * too. */
 static void what_no_window_saw_is_shared_out(void **state)
 {
 	(void)state;
@@ -186,7 +188,7 @@ static void what_no_window_saw_is_shared_out(void **state)
 	correct(&f);
 	assert_true(f.trend.unseen == 8.0 * MIB && f.trend.blocks == 1);
 	assert_true(fabs(f.results[0].live_bytes - 10.0 * MIB) < MIB / 100.0);
-	/* it freed as much as before */
+	/* the bytes that the stack freed are still 20 MiB */
 	assert_true(fabs(f.results[0].alloc_bytes - 30.0 * MIB) < MIB / 100.0);
 	assert_true(f.results[0].least == 2.0 * MIB && f.results[0].most == 10.0 * MIB);
 	assert_true(fabs(f.trend.rest) < 1);

@@ -33,7 +33,8 @@ static pid_t child(bool runs)
 	return pid;
 }
 
-/* Returns when the process waits. On a busy machine it may be late, and use CPU time until then. */
+/* Returns when the process waits. On a busy machine the process may begin to wait late, and it uses
+ * CPU time until then. */
 static void wait_until_it_waits(pid_t pid)
 {
 	char path[64], line[256];

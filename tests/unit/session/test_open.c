@@ -61,7 +61,7 @@ static void too_low_a_limit_is_refused(void **state)
 	assert_non_null(strstr(err.text, "may have 1024 files open (ulimit -Hn)"));
 }
 
-/* The kernel refuses a limit above fs.nr_open, even one that the process has already. */
+/* The kernel refuses a limit above fs.nr_open, even if the process has this limit already. */
 static void a_limit_that_cannot_be_raised_counts_as_it_is(void **state)
 {
 	struct error err = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tests when all processes are searched for code that they have changed. The linker replaces the
- * capture, and the search. */
+/* Tests what makes memtrace search all processes for code that they have changed. The linker
+ * replaces the capture, and the search. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -142,8 +142,8 @@ static void patched_code_stops_no_probes_on_system_calls(void **state)
 	assert_int_equal(fake.n_stops, 1);
 }
 
-/* Code that cannot be read at one moment may be unchanged. It is looked at again, and only then
- * counts. */
+/* Code that cannot be read at one moment may be unchanged. It does not count as changed, and is
+ * read again later. */
 static void unread_code_stops_no_regions(void **state)
 {
 	struct region_source libc = {};

@@ -39,7 +39,7 @@ static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
 	return 0;
 }
 
-/* n_before: number of windows before an exec, of another program */
+/* n_before: number of windows of an earlier program, before an exec */
 static void begin_after(struct fixture *f, uint64_t n_before)
 {
 	const struct snapshot_sites table = {&key, &f->site, 1};
@@ -108,7 +108,7 @@ static void end(struct fixture *f)
 	profile__free(f->profile);
 }
 
-/* The site in the profile, if the process's memory grows by rate bytes a second. */
+/* The site in the profile, if the process's memory grows by `rate` bytes a second. */
 static const struct profile_site *told(struct fixture *f, double rate, struct growth *ret_all)
 {
 	const struct growth anon = {rate, 0.97 * rate, 1.03 * rate};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Selects processes to trace that the user did not name. The capture is a fake: the linker replaces
- * its functions with those below. The process to check is the test itself. */
+/* Selects processes that the user did not name. The capture is a fake: the linker replaces its
+ * functions with those below. The process to check is the test itself. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -141,8 +141,8 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* A process of this program calls exec after its path was read, just before the kernel side knows
- * the process. Returns the number of targets. */
+/* A process that runs this test's program calls exec after memtrace has read the program's path,
+ * and just before the kernel side knows the process. Returns the number of targets. */
 static size_t targets_after_exec(const char *exe, bool follow)
 {
 	struct session_selection selection = {.dynamic = true, .follow = follow, .exe = exe};

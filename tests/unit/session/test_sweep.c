@@ -135,7 +135,8 @@ static void a_lost_exec_ends_a_target(void **state)
 	end(s);
 }
 
-/* A target has replaced its program by one that fits, too. What the old program held is gone. */
+/* A target has executed another program, which is also selected. What the old program held is
+ * gone. */
 static void a_lost_exec_of_a_target_that_stays_is_found(void **state)
 {
 	pid_t child = begin_child();

@@ -294,7 +294,8 @@ static void totals_outlive_targets(void **state)
 	end(s);
 }
 
-/* Of three targets, two have windows. One of them ends, then the other two do. */
+/* Of three targets, two have windows. First one of these two ends, then the other two targets
+ * end. */
 static void who_has_ended_has_no_windows(void **state)
 {
 	struct session *s = begin();
@@ -381,8 +382,9 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	end(s);
 }
 
-/* Processes without a sample. If probes were in place during all of its life, a process made no
- * call. If probes were removed from the code of all processes meanwhile, it may have made some. */
+/* Processes without a sample. A process that had probes during all of its life made no call. If the
+ * probes in the code of all processes were out during a part of its life, it may have made
+ * calls. */
 static void who_ended_while_nobody_looked_is_counted(void **state)
 {
 	static const struct {
@@ -568,8 +570,8 @@ static void code_that_takes_others_place_is_counted(void **state)
 	end(s);
 }
 
-/* Some kernels report the file below that of overlayfs. Then the maps are read, which show the
- * other file. */
+/* Some kernels report the file below instead of the file of overlayfs. Then the maps are read,
+ * which show the file of overlayfs. */
 static void news_of_another_file_lets_maps_be_read(void **state)
 {
 	struct session *s = begin();
@@ -595,8 +597,8 @@ static void news_of_another_file_lets_maps_be_read(void **state)
 	end(s);
 }
 
-/* Once the file below is known, its news is of the known mapping. Here the process makes its code
- * executable again, perhaps after a change. */
+/* Once the file below is known, news of this file counts as news of the known mapping. Here the
+ * process makes its code executable again, perhaps after a change. */
 static void news_of_the_file_below_is_of_the_mapping(void **state)
 {
 	struct session *s = begin();
@@ -736,7 +738,8 @@ static void probes_that_are_gone_are_noticed(void **state)
 	end(s);
 }
 
-/* A program that was seen to allocate may execute one whose allocator gets no probes. */
+/* A program that was seen to allocate may execute another program whose allocator gets no
+ * probes. */
 static void who_executes_another_program_may_be_traced_no_more(void **state)
 {
 	struct session *s = begin();

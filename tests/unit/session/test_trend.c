@@ -118,9 +118,9 @@ static void allocate(struct abi_site of[2], uint64_t i)
 }
 
 /* Adds to the profile how the two sites grew in a run that is traced continuously, at interval 1.
- * Each second has one block in the table of live blocks, which stands for all of that second.
- * series_s: seconds between two snapshots of the series; 0: there is no series. life_s: how long
- * the new program's blocks live, in seconds. */
+ * In the table of live blocks, one block stands for all bytes of a second. series_s: seconds
+ * between two snapshots of the series; 0: there is no series. life_s: how long the new program's
+ * blocks live, in seconds. */
 static void grow_across_exec(struct profile *profile, uint64_t series_s, uint64_t life_s)
 {
 	struct abi_site_key keys[] = {{.stack = {.lo = 1, .hi = 2}, .process = PROCESS},
@@ -161,8 +161,8 @@ static void grow_across_exec(struct profile *profile, uint64_t series_s, uint64_
 	series__free(&series);
 }
 
-/* A program that leaks is replaced by a program that leaks less. The series, or the blocks, from
- * before the exec tell nothing of the new program. */
+/* A program that leaks is replaced by a program that leaks less. What is known from before the
+ * exec, by a series or by live blocks, says nothing about the new program. */
 static void growth_begins_at_the_exec(void **state)
 {
 	(void)state;
@@ -187,8 +187,8 @@ static void growth_begins_at_the_exec(void **state)
 	}
 }
 
-/* The new program frees each block after three seconds. What it allocated since the exec counts as
- * allocated since then, not as spread over the whole run. */
+/* The new program frees each block after three seconds. All that it allocated counts as allocated
+ * since the exec, not as spread over the whole run. */
 static void survival_begins_at_the_exec(void **state)
 {
 	enum { LIFE_S = 3, SINCE_S = RUN_S - EXEC_S };
