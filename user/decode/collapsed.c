@@ -110,7 +110,8 @@ int decode_collapsed(const struct input *in, struct draft *draft)
 	}
 	if (!rc && !draft->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* a line without a newline may be cut within its number, and look like a whole line */
+	/* a line without a newline may have been cut within its number, but still looks like a
+	 * whole line */
 	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");

@@ -353,7 +353,8 @@ static int name_unnamed(struct draft *draft, struct profile_location *location)
 }
 
 /* Does the file lack figures of allocated memory? memtrace's own file of a run that sampled nothing
- * has these figures: they are 0. (Filters may leave out all memory, and the allocated figures.) */
+ * has these figures: they are 0. (A filtered file may lack them: filters may leave out all memory,
+ * and the allocated figures, too.) */
 static bool lacks_allocated(const struct draft *draft)
 {
 	const struct profile *profile = draft->profile;
@@ -380,15 +381,16 @@ int draft__finish(struct draft *draft)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		/* the file has no allocated amounts, so the least possible ones are taken: those of
-		 * live memory */
+		/* the file has no allocated amounts, so the least possible amounts are taken: the
+		 * live amounts */
 		if (profile->no_allocated) {
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
-		/* The file leaves this sum out if it can be computed from the other figures. This
-		 * is done here, for each stack by itself. It cannot be done for an estimate of
-		 * several stacks: the known sums of some would be taken for the sum of all. */
+		/* A file lacks the sum of squares if readers can compute it from the other figures.
+		 * It is computed here, for each stack by itself. It cannot be computed for several
+		 * stacks together: if the sums of some stacks were known, they would be taken for
+		 * the sum of all stacks. */
 		if (!(site->live.squares > 0))
 			site->live.squares = estimate__squares(&site->live);
 		if (!profile->no_allocated && !isnan(site->freed_bytes))

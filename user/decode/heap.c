@@ -373,7 +373,7 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 }
 
 /* Reads one line of the list of libraries. Lines are parsed one by one, because parsing the whole
- * list at once would need a second copy of it. *end: where the mapping before this line ends. */
+ * list at once would need a second copy of it. *end: the end of the previous mapping. */
 static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
 	struct profile_mapping mapping = {};

@@ -13,7 +13,8 @@
 
 #define MAX_STACK_FRAMES 16384 /* limit for one stack */
 #define MAX_NAME_BYTES	 4096  /* longer names are cut */
-/* limit for the bytes and for the objects of all stacks together: integer sums cannot overflow */
+/* limit for the bytes, and for the objects, of all stacks together, so that integer sums cannot
+ * overflow */
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
@@ -55,7 +56,7 @@ int input__bad_byte(const struct input *in, int code, size_t byte, const char *f
 struct line {
 	const char *text;
 	size_t len;
-	size_t number; /* from 1; 0: before the first */
+	size_t number; /* from 1; 0: no line has been read yet */
 };
 
 /* Finds the next line after *line; false: there is no more line. */
@@ -64,9 +65,9 @@ bool input__next_line(const struct input *in, struct line *line);
 /* Does the line begin with the word? */
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. At the beginning all fields are zero except profile and limits. A
- * function below that refuses a number or an entry sets `why` to the reason. The format's reader
- * knows the place in the file, and reports the place and the reason. */
+/* A profile while it is read. At the beginning all fields are zero except profile and limits. If a
+ * function below refuses a number or an entry, the function sets `why` to the reason. The format's
+ * reader knows the place in the file, and reports the place and the reason. */
 struct draft {
 	struct profile *profile;
 	const struct decode_limits *limits;
@@ -123,17 +124,18 @@ int draft__take(struct draft *draft, size_t bytes);
 int draft__name_by_offset(struct draft *draft, struct profile_location *location, const char *path,
 			  uint64_t off);
 
-/* Estimates how much memory n objects of s bytes in total stand for, if they were sampled at
- * interval. With interval 0, each object stands for itself only, and the error is not known. */
+/* n sampled objects have s bytes in total. Estimates how much memory they stand for, if they were
+ * sampled at this interval. With interval 0, each object stands for itself only, and the error is
+ * not known. */
 struct estimate unsampled(double n, double s, uint64_t interval);
 
-/* Sorts the profile. All sites must have been added. Then names the locations whose addresses are
- * from draft__name(). 0; -EFBIG; -ENOMEM. */
+/* Sorts the profile, to which all sites must have been added before. Then gives names to the
+ * locations whose addresses are from draft__name(). 0; -EFBIG; -ENOMEM. */
 int draft__sort(struct draft *draft);
 
-/* Call it last. Names the locations that have no name yet by their offset. Fills in figures of
- * allocated and freed memory that the file lacks. Checks the size of all stacks written out. 0;
- * -EFBIG; -ENOMEM. */
+/* Call it last. Makes a name from the offset for each location that has no name yet. Fills in
+ * figures of allocated and freed memory that the file lacks. Checks how large all stacks are when
+ * they are written out in full. 0; -EFBIG; -ENOMEM. */
 int draft__finish(struct draft *draft);
 
 /* Reads decimal digits at *pos, and moves *pos after them. 0, or -EINVAL: no digit, or the number

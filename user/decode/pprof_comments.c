@@ -246,8 +246,9 @@ int pprof_comments__read(struct pprof_file *file)
 	    pprof_file__text_is(file, file->period_unit, PERIOD_UNIT) &&
 	    file->period <= MAX_INTERVAL)
 		profile->interval_bytes = file->period;
-	/* The file of a part of a run has no variances. In two cases the period does not give them:
-	 * a change is a difference of two estimates, and windows add an error of their own. */
+	/* The file of a part of a run has no variances, so they are computed from the period. In
+	 * two cases this is not possible: a change is a difference of two estimates, and windows
+	 * add an error of their own. */
 	if (profile->part == PART_CHANGE || (profile->part && profile__is_windowed(profile)))
 		profile->interval_bytes = profile__is_exact(profile) ? 1 : 0;
 	profile->no_objects = file->value_at[VALUE_INUSE_OBJECTS] < 0 || profile->no_objects;

@@ -401,7 +401,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	return take_census_failed(reader, failed);
 }
 
-/* Are the first two rows those of the heap? Code that prints the resident set relies on this
+/* Are the first two rows the heap's rows? Code that prints the resident set relies on this
  * order. */
 static bool has_heap_rows(const struct resident *r)
 {

@@ -47,9 +47,9 @@ struct pprof_file {
 	bool own; /* memtrace has written the file; pprof_comments__read() sets it */
 };
 
-/* Reads all but memtrace's own fields, and the contents of samples, mappings, locations and
- * functions. The caller has set input and draft; the rest is zero. Also returns -EINVAL if this is
- * not a profile of a heap. */
+/* Reads the file without two parts: memtrace's own fields, and the contents of samples, mappings,
+ * locations and functions. The caller has set input and draft; the rest is zero. Also returns
+ * -EINVAL if this is not a profile of a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
@@ -88,8 +88,8 @@ ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
 
 /* --- pprof_comments: facts about the whole profile --- */
 
-/* Fills in the profile from the comments, if they are memtrace's own, and from time, duration and
- * period. */
+/* Fills in the profile from the fields time, duration and period, and from the comments if these
+ * are memtrace's own. */
 int pprof_comments__read(struct pprof_file *file);
 
 /* --- pprof_places: mappings and locations --- */
@@ -128,8 +128,8 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 
 /* --- pprof_own: memtrace's own fields (enum pprof_own_field) --- */
 
-/* These functions are for files that memtrace has written. They return -EINVAL also for an
- * impossible number. */
+/* These functions are for files that memtrace has written. They also return -EINVAL if a number is
+ * impossible. */
 
 /* Reads memtrace's own fields of the profile. */
 int pprof_own__read(const struct pprof_file *file);
@@ -138,7 +138,7 @@ int pprof_own__read(const struct pprof_file *file);
 int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
 			       double ret[OWN_REMAINDERS]);
 
-/* The figures of a sample's stack in SAMPLE_OWN_STACK. */
+/* The figures of a stack, from the field SAMPLE_OWN_STACK of a sample. */
 struct pprof_own_stack {
 	bool any, has_freed, has_peak, has_ended, has_why, has_blocks;
 	double freed[2], peak[2]; /* objects, bytes */
@@ -150,7 +150,8 @@ struct pprof_own_stack {
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
 			  struct pprof_own_stack *ret);
 
-/* Copies the figures to the site. If several samples of a stack have them, the last one counts. */
+/* Copies the figures to the site. If several samples of a stack have such figures, the last sample
+ * counts. */
 int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
 			 struct profile_site *site);
 

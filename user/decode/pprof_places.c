@@ -147,7 +147,7 @@ static int by_addr(const void *a, const void *b)
 /* Each location gets an address that no other location has. If its address in the file is usable
  * and no earlier location has it, the location gets this address plus 1. The reason: a profile has
  * return addresses, and pprof has return addresses minus 1. An interpreter's frame gets the number
- * that it had, unless an earlier location has this number. All others get numbers from
+ * that it had, unless an earlier location has this number. All other locations get numbers from
  * PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {

@@ -180,8 +180,8 @@ static double to_share(double ppm)
 	return fmin(fmax(ppm / PPM, 0), 1);
 }
 
-/* Uses a label. A file may have samples of several processes: pid and comm are those of the first
- * one. */
+/* Uses a label. A file may have samples of several processes: the profile gets the pid and comm of
+ * the first process. */
 static void use_label(struct samples *samples, const struct label *label)
 {
 	struct labels *labels = &samples->labels;
@@ -286,8 +286,8 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 	return fmax(rounded + samples->remainders[value], 0);
 }
 
-/* Returns the sample's live memory as an estimate. The error comes from the file, or it is computed
- * for a profiler that sampled by the file's period. */
+/* Returns the sample's live memory as an estimate. The error comes from the file. If the file lacks
+ * the error, it is computed as for a profiler that sampled by the file's period. */
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;
@@ -309,7 +309,7 @@ static struct estimate live_of(const struct samples *samples)
 		double p = -expm1(-bytes / objects / (double)interval);
 
 		live = unsampled(objects * p, bytes * p, interval);
-		live.objects = objects; /* the file's number, because that of unsampled() may have a
+		live.objects = objects; /* the file's number: the number from unsampled() may have a
 					 * rounding error */
 		live.bytes = bytes;
 	}

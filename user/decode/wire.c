@@ -25,8 +25,8 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 }
 
 /* Like wire__bad(), for bytes that do not have the form of a pprof profile. Such a file may be of
- * any kind, and the message says so. If the file was gzipped, the message takes it for a pprof
- * file. */
+ * any kind, so the message says that it was read as pprof because it is not text. A gzipped file is
+ * taken for a pprof file, and its message does not say this. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,

@@ -21,7 +21,7 @@
 #define MIN_ROOM	  40
 #define INDENT		  2
 
-/* The frames of one stack that are shown, leaf first, and the bytes that the stack holds. */
+/* The shown frames of one stack, leaf first, and the bytes that the stack holds. */
 struct tree_stack {
 	const uint32_t *frames; /* the number of each frame's name */
 	uint32_t n;

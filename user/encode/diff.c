@@ -16,7 +16,8 @@
 #include "encode/text.h"
 
 #define DEFAULT_TOP 20
-#define FEW	    5 /* the output warns if replicas are fewer than this and none is abnormal */
+/* the output warns if there are fewer replicas than this and no replica is abnormal */
+#define FEW 5
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
 					     {"PER SECOND", false}, {"FROM", false},

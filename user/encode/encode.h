@@ -25,14 +25,14 @@
  * their accumulated numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
-/* Returns the address that these files have for a location. A location without an address gets one
- * that no process has. */
+/* Returns the address that these files have for a location. A location without an address gets an
+ * address that no process has. */
 uint64_t heap_v2_addr(const struct profile_location *location);
 
 /* A heap profile with names, for readers that have neither the program nor its debug information. A
  * section of symbols, "0xADDR outer--inlined", comes first. The stacks follow in gperftools' form,
  * which all readers of such files know: one line for each stack. There is no line "--- heap"
- * between the two sections, because google-pprof would stop at it; jeprof accepts its absence.
+ * between the two sections, because google-pprof would stop at this line; jeprof does not need it.
  * Threads are left out. Two dashes end a name, so two dashes within a name get a blank between
  * them. Controls and bytes that are not UTF-8 become '?'. */
 int encode_symbolized(const struct profile *profile, struct sink *sink);
@@ -123,8 +123,8 @@ struct svg_options {
 	const struct profile *base;
 };
 
-/* A flame graph (icicles: callers above) in one file that needs no other. The picture is also
- * complete where scripts do not run. A box's width shows live bytes, or the weight of a view
+/* A flame graph (icicles: callers above) in one file that needs no other file. Where scripts do not
+ * run, the picture is still complete. A box's width shows live bytes, or the weight of a view
  * (profile/view.h). Frames with the same name and module below the same callers are one box. The
  * largest box comes first. Inlined functions and allocation functions are boxes, too. With a base,
  * the colour of a frame shows how much the frame has grown or shrunk since the base. It also shows
@@ -143,7 +143,7 @@ struct table_options {
 	unsigned top;	/* rows; 0 = 20 */
 	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: no limit */
 	bool color;	/* ANSI escapes */
-	bool leaks;	/* rows show growth and are sorted by it, if known */
+	bool leaks;	/* rows show growth and are sorted by growth, if it is known */
 	/* Rows are sorted by this weight, and show it beside live bytes. The profile must have the
 	 * weight (profile/view.h). */
 	enum profile_weight weight;
@@ -156,9 +156,9 @@ struct table_options {
 			       * line; 0 = 1 */
 };
 
-/* For people: how much memory each pool of threads allocated, freed and still owns. A pool is the
- * threads whose names differ only in numbers. A matrix of the first pools follows: who freed whose
- * memory. For a windowed run, only the live memory that each pool owns is written, with its
+/* For people: how much memory each pool of threads allocated, freed and still owns. A pool consists
+ * of threads whose names differ only in numbers. A matrix of the first pools follows: who freed
+ * whose memory. For a windowed run, only the live memory that each pool owns is written, with its
  * interval. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
@@ -175,8 +175,8 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
-/* The table of one profile, for people. It begins with a head line of the run, and with
- * contradictions between figures, or between figures and facts about the process
+/* The table of one profile, for people. It begins with a head line about the run. Contradictions
+ * follow: between figures, or between figures and facts about the process
  * (profile/contradictions.h). Then come the rows: live memory by stack, with 95 % interval,
  * objects, share and the most useful frames. Files that were written and losses that are not zero
  * come last. All names are printed with control characters replaced, because they come from the
@@ -234,9 +234,9 @@ struct process_table_options {
 };
 
 /* The table of processes, for people: which process of a run leaks, and where. It has a head line
- * of the run, and a row for each process, ended processes last. Below the rows are sums, the cost
- * of memtrace itself, contradictions in the figures of each process, and the losses of all
- * processes by name.
+ * about the run, and a row for each process, ended processes last. Below the rows are sums, the
+ * cost of memtrace itself, contradictions in the figures of each process, and the losses of all
+ * processes, one figure for each kind of loss.
  *
  * LIVE is memory that a process allocated during the run and has not freed. GROWTH/s is LIVE
  * divided by the length of the run, because all LIVE memory was allocated during the run. The
@@ -284,15 +284,14 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 
 /* The table of a comparison, for people. It begins with what was compared, warnings and the total
- * change. Then comes a row for each stack: first stacks that surely grow, then those that surely
- * shrink, then the rest by change. The end says how many changes may be chance, the least growth
- * that would have been found, and what each profile lost. A row has the change with its 95 %
+ * change. Then comes a row for each stack: first stacks that surely grow, then stacks that surely
+ * shrink, then the other stacks by change. The end says how many changes may be chance, the least
+ * growth that would have been found, and what each profile lost. A row has the change with its 95 %
  * interval, and the change per second where known. Then come the bytes before and after, EVIDENCE
- * (is the change more than chance?), and the most useful frames. With more than two profiles
- * EVIDENCE says in how many of the steps from one profile to the next the stack grew, and PER
- * SECOND is the trend where there is one. A difference of a few blocks "may be chance" even if
- * every byte is certain (profile/diff.h). Uses only top, width, color and show_runtime of
- * options. */
+ * (is the change more than chance?), and the most useful frames. A step leads from one profile to
+ * the next. With more than two profiles, EVIDENCE says in how many steps the stack grew, and PER
+ * SECOND is the trend, if there is one. A difference of a few blocks "may be chance" even if every
+ * byte is certain (profile/diff.h). Uses only top, width, color and show_runtime of options. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */

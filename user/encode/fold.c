@@ -146,7 +146,7 @@ static const char *put_operator(struct folded *to, const char *name, const char 
 static void put_path(struct folded *to, const char *name, const char *end);
 
 /* Puts <impl Trait for Type>, which occurs in the middle of a path. The names before "<impl" only
- * tell where the impl was written. If Type is a path, it replaces these names. */
+ * tell where the impl was written. If Type is a path, Type replaces these names. */
 static void put_impl(struct folded *to, size_t path, const char *type, const char *end)
 {
 	const char *of = NULL, *close;

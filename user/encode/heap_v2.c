@@ -353,7 +353,8 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink)
 	if (err)
 		return err;
 	for (size_t i = 0; i < profile->n_sites; i++) {
-		/* An '@' line with no address would give its counts to the stack before it. */
+		/* Readers would add the counts of an '@' line without addresses to the stack before
+		 * it. */
 		if (profile->sites[i].n_locations)
 			put_site(profile, &profile->sites[i], interval, &left_over, sink);
 	}

@@ -90,9 +90,9 @@ static bool is_none(const struct suspect *s)
 	return s->rate < LEAST_RATE;
 }
 
-/* Returns the rank of the evidence. Stacks that surely grow come first: of these, flat ones lead,
- * and steep ones or those whose growth may be over are last. Stacks that may grow follow. Ties are
- * ordered by growth__compare(). */
+/* Returns the rank of the evidence. Stacks that surely grow come first. Of these, flat stacks lead.
+ * Steep stacks, and stacks whose growth may be over, are last of these. Stacks that may grow
+ * follow. Ties are ordered by growth__compare(). */
 static int evidence(const struct suspect *s)
 {
 	return !s->sure ? 0 : is_steep(s) || is_over(s) ? 1 : is_flat(s) ? 3 : 2;
@@ -522,8 +522,8 @@ static double least_growth(const struct profile *profile)
 /* Raises finding->least in a run of windows. How much growth could be missed follows from the
  * number of samples only if all samples have similar weights. In windows the weights differ: a
  * second of continuous tracing may bring most samples, and tells little about the rest of the run.
- * Two kinds of growth raise the bound. One is growth of a stack that is possible, but not sure. The
- * other is growth of the process that no stack explains. */
+ * Two kinds of growth raise the bound. One kind is a stack's growth, if this growth is possible but
+ * not sure. The other kind is growth of the process that no stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -559,8 +559,8 @@ const char *leaks__refusal(const struct profile *profile)
 		       : "files of its kind keep neither growth nor time; memtrace's .pb.gz do";
 }
 
-/* Is more than half of the process's growth surely in none of the stacks? A stack that grew by so
- * much would have been found, and all stacks together grow by less. */
+/* Is it sure that more than half of the process's growth is in no stack? This is so if a stack that
+ * grew by half of this growth would have been found, and all stacks together grow by less. */
 static bool is_elsewhere(const struct profile *profile, const struct finding *finding)
 {
 	const struct process_growth *g = &profile->growth;
@@ -631,7 +631,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 #define LEAST_NOT_ANONYMOUS (16 << 20)
 
 /* Says how fast the process grows. Also says how much of this growth the stacks explain, unless a
- * filter has left out stacks: how much the remaining stacks explain is not known. */
+ * filter has left out stacks: then it is not known how much the remaining stacks explain. */
 static void put_process(const struct profile *profile, struct sink *sink)
 {
 	char a[16], b[16];

@@ -188,7 +188,8 @@ static uint64_t function(struct otlp *o, const struct profile_frame *frame)
 	return (uint64_t)number + 1;
 }
 
-/* Returns the number of the attribute that says which interpreter the location's frame is of. */
+/* Returns the number of the attribute that says to which interpreter the location's frame
+ * belongs. */
 static uint64_t frame_type(struct otlp *o, const struct profile_location *location)
 {
 	return attribute(o, "profile.frame.type",

@@ -27,8 +27,8 @@
 
 #define MAX_DROP       16  /* drop_frames names at most this many allocator functions */
 #define MAX_DROP_BYTES 100 /* longer names are left out of drop_frames */
-/* LABEL_SQUARES is written if it exceeds the value that readers compute without it by this
- * factor */
+/* without LABEL_SQUARES, readers compute a sum of squares themselves; the label is written if the
+ * right sum exceeds the computed sum by this factor */
 #define CLEARLY 1.01
 /* limit for the number of locations in all samples of threads; so many locations take some 500 MB
  * before zlib packs them */

@@ -62,7 +62,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	return true;
 }
 
-/* Is `freed` just `allocated` less `live`? Then readers can compute it. */
+/* Is `freed` just `allocated` minus `live`? Then readers can compute it. */
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;
@@ -76,7 +76,7 @@ static bool are_whole(const double *values, size_t n)
 	return true;
 }
 
-/* Adds who holds a stack's blocks to the stack's fields. */
+/* Adds to a stack's fields who holds the stack's blocks. */
 static void add_site_why(struct pprof *p, const struct site_why *why)
 {
 	struct message of = {}, holder = {};

@@ -239,7 +239,7 @@ static void fill_peak(struct row *row, const struct process *process)
 }
 
 /* Fills in the interval of the growth of the process's stacks. bound: the growth is only a bound
- * and has no interval, so the cell says at most that the growth may be 0. */
+ * and has no interval. The cell is then empty, or says that the growth may be 0. */
 static void fill_growth_interval(struct row *row, const struct profile *profile, bool bound)
 {
 	const struct growth *growth = &profile->growth.attributed;
@@ -536,8 +536,8 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	return err;
 }
 
-/* Puts the contradictions of at most as many processes as the table has rows, and says how many
- * other processes have some. */
+/* Puts the contradictions of the first processes that have some: of at most as many processes as
+ * the table has rows. Then says how many more processes have contradictions. */
 static int put_findings(const struct run *run, struct sink *sink)
 {
 	size_t left = run->options->top ? run->options->top : DEFAULT_TOP, more = 0;

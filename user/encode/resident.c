@@ -17,8 +17,8 @@
 #include "encode/text.h"
 
 /* Of each kind of memory, at most ROWS_OF_KIND rows are shown, and only those of at least
- * 1/LEAST_PART of the whole. One more row sums up the others. If there is a single other row, it is
- * shown itself. */
+ * 1/LEAST_PART of the whole. One more row sums up the others. If only one other row is left, this
+ * row itself is shown. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100
@@ -123,7 +123,8 @@ static void add_row(struct grid *grid, const struct resident *r, const struct re
 
 	format_kib((double)shown_bytes(r, row), resident);
 	format_row_interval(r, row, interval, sizeof(interval));
-	/* of the heap's two rows, only RESIDENT_HEAP shows anonymous memory and swap, for both */
+	/* the heap has two rows: RESIDENT_HEAP shows the anonymous memory and the swap of both
+	 * rows */
 	if (row->kind != RESIDENT_HEAP_LIVE) {
 		format_kib((double)row->anonymous, anonymous);
 		format_kib((double)row->swap, swap);
@@ -163,7 +164,7 @@ static void round_parts(const struct resident *r, const struct resident_row *row
 }
 
 /* Adds the parts of the row HEAP below this row. The parts begin at the second column, because the
- * sum of the first column must not include them. Besides, their texts are long. */
+ * sum of the first column must not include them. Besides, the texts of the parts are long. */
 static void add_parts(struct grid *grid, const struct resident *r, const struct resident_row *row)
 {
 	int64_t parts[RESIDENT_PARTS];

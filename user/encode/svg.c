@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A picture that is complete without its script: boxes, labels and the head are elements of the
  * file, placed in per cent of the chart. For the script, <metadata> has one line of figures for
- * each box, in the order of the boxes, and it has each name once. Text from the target is escaped
- * for XML. The script is the same in every file (svg.js), so it contains no text from the
+ * each box, in the order of the boxes. <metadata> also has each name once. Text from the target is
+ * escaped for XML. The script is the same in every file (svg.js), so it contains no text from the
  * target. */
 #include "encode/encode.h"
 
@@ -200,8 +200,8 @@ static void frame_color(const struct tree_frame *frame, char to[8])
 
 #define PLAIN "#d5d8dd" /* the root, and changes within sampling error */
 
-/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps changes
- * visible that are small beside the largest change. */
+/* Red: has grown; blue: has shrunk; larger changes are darker. With the square root, changes that
+ * are small beside the largest change stay visible. */
 static void change_color(double bytes, double most, char to[8])
 {
 	double share = most > 0 ? sqrt(fmin(fabs(bytes) / most, 1)) : 0;

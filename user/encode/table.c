@@ -162,7 +162,7 @@ static int scratch__add(struct scratch *scratch, const char *line)
 	return 0;
 }
 
-/* Returns the frames of a site that are shown, each on a line. */
+/* Returns the shown frames of a site, each on a line. */
 static char *group_key(const struct profile *profile, const struct profile_site *site,
 		       const struct frame_slots *slots, struct scratch *scratch)
 {

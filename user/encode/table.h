@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the table of one process's stacks (table.c), the table of processes (processes.c) and the
- * screen of `memtrace top` have in common. */
+/* What three outputs have in common: the table of one process's stacks (table.c), the table of
+ * processes (processes.c), and the screen of `memtrace top`. */
 #ifndef MEMTRACE_ENCODE_TABLE_H
 #define MEMTRACE_ENCODE_TABLE_H
 
@@ -34,7 +34,8 @@ struct group {
 /* Which sites are grouped, and how the groups are sorted. */
 enum groups {
 	GROUPS_BY_LIVE,	     /* sites with anything live, descending by live bytes */
-	GROUPS_BY_GROWTH,    /* the same, by growth__compare(); allocators' own regions last */
+	GROUPS_BY_GROWTH,    /* the same sites, by growth__compare(); allocators' own regions
+			      * last */
 	GROUPS_BY_ALLOCATED, /* all sites, descending by allocated bytes */
 	GROUPS_BY_CALLS,     /* all sites, descending by allocated objects */
 	GROUPS_BY_NAME,	     /* all sites, ascending by the text of the stack */

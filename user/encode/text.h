@@ -58,10 +58,10 @@ struct frame_walk {
  * walk is at its end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* Returns the index of the location, counted from the leaf, at which outputs without allocation
- * functions begin a stack. The leaf is the probed function, and does not tell who holds the memory.
- * The same is true of an operator new that called malloc. jeprof leaves out both. 0 for page
- * faults, and for stacks that begin with the allocator's caller (leaf_holds). */
+/* Some outputs leave out allocation functions. Returns the index of the location at which these
+ * outputs begin a stack, counted from the leaf. The leaf is the probed function, and does not tell
+ * who holds the memory. The same is true of an operator new that called malloc. jeprof leaves out
+ * both. 0 for page faults, and for stacks that begin with the allocator's caller (leaf_holds). */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
 /* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no
@@ -89,11 +89,11 @@ const char *format_change(double bytes, char *buf);
 
 #define CELL_SIZE 64 /* size of a buffer that has room for any figure */
 
-/* "+3.1 to +8.9 MiB": both ends in the unit of the larger; "" if an end is not finite or both ends
- * are equal. */
+/* "+3.1 to +8.9 MiB": both ends in the unit of the larger end; "" if an end is not finite or both
+ * ends are equal. */
 void format_range(double low, double high, char *buf, size_t size);
 
-/* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they are easy to compare. */
+/* "61.2 - 66.8 MiB": both ends in the unit of the larger end, so that they are easy to compare. */
 void format_interval(struct interval interval, char *buf, size_t size);
 
 /* Returns the ending of a noun after the number n: "" for 1, else "s". */

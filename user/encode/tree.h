@@ -53,14 +53,15 @@ struct tree {
 	uint32_t depth; /* depth of the deepest node */
 	/* a node is folded if its share of all bytes is smaller than this in each profile */
 	double min_share;
-	size_t gone_stacks; /* number of stacks that only the older profile has, and their bytes */
+	size_t gone_stacks; /* stacks that only the older profile has: their number, and their
+			     * bytes */
 	double gone_bytes;
 	bool unsure; /* no interval of a change is known, because one profile was windowed or does
 		      * not say how it was sampled */
 	/* of a stack without samples: upper end of the 95 % interval of its live bytes, in the
 	 * profile and in the older profile */
 	double unseen_live, unseen_base;
-	char (*addresses)[24]; /* private: names of frames that have none */
+	char (*addresses)[24]; /* private: names for frames without a name */
 };
 
 struct tree_options {

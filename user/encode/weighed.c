@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks sorted by another weight than live bytes: bytes allocated, bytes held at the peak, or
+/* Stacks sorted by a weight other than live bytes: bytes allocated, bytes held at the peak, or
  * churn. (Churn is how much a stack allocates and how long the memory lives.) Live bytes are shown
  * beside the weight. */
 #include <errno.h>
@@ -255,8 +255,8 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 
 enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
 
-/* Writes the age that half of the freed objects did not exceed into buf (>= 16 bytes), such as "<
- * 1ms". If this age is in the last class, writes "> 1000s". Returns buf, or "" if nothing was
+/* Half of the freed objects did not exceed some age. Writes this age into buf (>= 16 bytes), such
+ * as "< 1ms". If this age is in the last class, writes "> 1000s". Returns buf, or "" if nothing was
  * freed. */
 static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 {

@@ -17,7 +17,7 @@
 #define ALLOCATORS_OWN "[allocator's own] "
 #define MORE	       " < ..."
 #define MIN_ROOM       24
-/* of more than this many consecutive frames of the runtime, only the first is named */
+/* if more than this many frames of the runtime follow each other, only the first is named */
 #define MAX_RUN 3
 #define MIN_VIA 8 /* fewest useful columns of a name */
 
@@ -27,7 +27,7 @@ struct story_frame {
 	enum frame_owner owner; /* FRAME_OWN: the frame counts as own */
 };
 
-/* The frames of one stack that are shown, leaf first. */
+/* The shown frames of one stack, leaf first. */
 struct story {
 	struct story_frame *frames;
 	size_t n;
@@ -76,7 +76,7 @@ static char *readable(const char *name)
 	return printable ? fold_name(printable) : NULL;
 }
 
-/* Returns the name of a runtime function for people: its module if it has no name. */
+/* Returns a function's name for people. If the function has no name, returns its module's name. */
 static char *readable_called(const char *name)
 {
 	size_t module = function__module_length(name);
@@ -95,7 +95,8 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Named functions between the own frame and the allocation. NULL: there is none of this kind. */
+/* Names of functions between the own frame and the allocation. NULL: there is no function of this
+ * kind. */
 struct calls {
 	const char *outermost, *innermost; /* functions of the runtime */
 	const char *native;		   /* the interpreter's function nearest to the
@@ -125,9 +126,9 @@ static bool is_worth_telling(const char *innermost, const char *called)
 }
 
 /* Sets called and innermost of the story. `innermost` distinguishes stacks with the same `called`:
- * one may allocate a map's nodes, another the strings in them. If `called` and `innermost` would
- * both be functions of the runtime, the story has `innermost` only if both are std:: functions of
- * different classes and innermost has a public name (without "::_"). */
+ * one stack may allocate a map's nodes, another stack the strings in these nodes. If `called` and
+ * `innermost` would both be functions of the runtime, the story has `innermost` only if both are
+ * std:: functions of different classes and innermost has a public name (without "::_"). */
 static int story__tell_called(struct story *story, const struct calls *calls)
 {
 	bool library = calls->library && calls->native && !function__module_length(calls->native),

@@ -4,18 +4,18 @@
  * (substitutions and back references). The third is work that doubles in the same way, but makes no
  * output. Against recursion, libiberty's own limit stays on.
  *
- * Against large output, a callback takes the output, and leaves libiberty by longjmp as soon as the
- * output is longer than NAME_MAX_BYTES. With a callback, both demanglers keep their memory on the
- * stack, so the longjmp leaks nothing. The exception is an identifier in Rust's punycode: libiberty
- * frees its memory only after the callback has returned. So the callback returns when it gets such
- * an identifier, and leaves libiberty at the next piece of output. The next piece is ASCII, because
- * there is an ASCII piece between any two punycode identifiers.
+ * Against large output, a callback takes the output, and ends the demangler by longjmp as soon as
+ * the output is longer than NAME_MAX_BYTES. With a callback, both demanglers keep their memory on
+ * the stack, so the longjmp leaks nothing. An identifier in Rust's punycode is the exception:
+ * libiberty frees the identifier's memory only after the callback has returned. So the callback
+ * returns when it gets such an identifier, and calls longjmp at the next piece of output. The next
+ * piece is ASCII, because there is an ASCII piece between any two punycode identifiers.
  *
- * Against work without output, the signal of a timer leaves libiberty by longjmp. The demanglers
- * may be interrupted: apart from punycode, they allocate no memory, take no lock and change no
- * static data. For a Rust name, a timer is set only if the name's binders may be long. All other
- * work of Rust's demangler is at most one pass over the name for each piece of output. A Rust name
- * that may have both long binders and punycode is not demangled. */
+ * Against work without output, a timer sends a signal, and the signal's handler ends the demangler
+ * by longjmp. The demanglers may be interrupted: apart from punycode, they allocate no memory, take
+ * no lock and change no static data. For a Rust name, a timer is set only if the name's binders may
+ * be long. All other work of Rust's demangler is at most one pass over the name for each piece of
+ * output. A Rust name that may have both long binders and punycode is not demangled. */
 #include "symbolize/symtab.h"
 
 #include <ctype.h>
@@ -46,13 +46,15 @@ struct output {
 	jmp_buf leave;
 };
 
-enum { FULL = 1, LATE }; /* why the callback or the signal has left libiberty */
+/* Who has called longjmp: the callback (FULL), or the signal's handler (LATE). */
+enum { FULL = 1, LATE };
 
-/* Where the timer's signal goes; NULL: no name is being demangled in this thread. */
+/* Where the handler of the timer's signal jumps to; NULL: this thread is not demangling a name that
+ * has a timer. */
 static _Thread_local jmp_buf *volatile on_late;
 
 static struct allowance slow_ns = ALLOWANCE(SLOW_NS, 1e9 / SLOW_SHARE);
-static double least_ns; /* no name is demangled while less is left of slow_ns */
+static double least_ns; /* no name is demangled while less than this is left of slow_ns */
 
 static uint64_t left_mangled;
 
@@ -115,9 +117,9 @@ static void listen(void)
 	done = true;
 }
 
-/* In a part of a name that is not printed, Rust's demangler counts up to each binder's number of
- * lifetimes. This number may be 2^64. A binder is 'G' and a number in base 62, behind the type's
- * 'F' or 'D'. These characters may also be a part of an identifier. */
+/* While Rust's demangler skips a part of a name that it does not print, it still counts up to the
+ * number of lifetimes of each binder. This number may be 2^64. A binder is 'G' and a number in base
+ * 62, behind the type's 'F' or 'D'. These characters may also be a part of an identifier. */
 static bool may_have_long_binders(const char *name)
 {
 	static const char digits[] =
@@ -180,8 +182,8 @@ static bool run(callback_demangler *demangler, const char *name, bool timed, str
 	return ok;
 }
 
-/* Rust is tried first, because Rust's legacy names are Itanium names, too. These have neither
- * binders nor punycode. */
+/* Rust is tried first, because Rust's legacy names are Itanium names, too. Legacy names have
+ * neither binders nor punycode. */
 static bool run_right(const char *name, struct output *out)
 {
 	bool long_binders = name[1] == 'R' && may_have_long_binders(name);

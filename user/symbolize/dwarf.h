@@ -26,7 +26,8 @@ struct dwarf_frame {
 
 /* Innermost first: frames[0] is the address itself, frames[i] is the place where frames[i - 1] was
  * inlined. The last frame is the function that is not inlined. `n` is 0 if DWARF has nothing about
- * the address. A single frame may have no function (for example, assembly has only lines). */
+ * the address. If there is only one frame, it may have no function (assembly, for example, has only
+ * lines). */
 struct dwarf_frames {
 	struct dwarf_frame *frames;
 	size_t n;

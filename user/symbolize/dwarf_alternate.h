@@ -7,13 +7,13 @@
 #include <elfutils/libdw.h>
 
 /* Opens the alternate file that .gnu_debugaltlink in file_fd names. Searches for it by build-id and
- * by name, only below debug_root (NULL: /usr/lib/debug). The caller already runs as the user
- * nobody, and is not sealed yet. Does not check that the file is the right one. Returns a
+ * by name, only below debug_root (NULL: /usr/lib/debug). Call it when the process already runs as
+ * the user nobody, but is not sealed yet. Does not check that the file is the right one. Returns a
  * descriptor, or -1. */
 int dwarf_alternate__open(int file_fd, const char *debug_root);
 
-/* Returns the DWARF of the file fd if this is the alternate file that `dwarf` names, else NULL.
- * Reads the file, so it must be called in the sandbox. */
+/* Returns the DWARF of the file fd if this file is the alternate file that `dwarf` names, else
+ * NULL. Reads the file, so it must be called in the sandbox. */
 Dwarf *dwarf_alternate__check(Dwarf *dwarf, int fd);
 
 #endif

@@ -3,7 +3,7 @@
  * units, and keeps the units that hold one of these addresses. .debug_aranges is not used, because
  * clang writes none. Then the child walks the DIEs of each kept unit. It does not descend into
  * functions and blocks that hold none of the addresses. If this walk finds no function for some
- * address, a second walk descends into these, too. */
+ * address, a second walk descends into these functions and blocks, too. */
 #include "symbolize/dwarf_child.h"
 
 #include <stdbool.h>

@@ -148,8 +148,8 @@ static size_t first_open(size_t *next, size_t i)
 }
 
 /* Keeps only the entries that are needed: for each wanted address, the last entry that covers it.
- * Returns the number of entries; -ENOMEM. A profile has only some thousand addresses, so even a
- * file of a million lines takes little more time than reading it takes. */
+ * Returns the number of entries; -ENOMEM. A profile has only some thousand addresses, so a file of
+ * a million lines takes little more time than is needed to read it. */
 static ssize_t keep_wanted(struct entry *entries, size_t n_entries,
 			   const struct perf_map_wanted *wanted)
 {

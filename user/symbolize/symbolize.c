@@ -37,7 +37,7 @@ struct names {
 	/* why reading the symbols failed; UNRESOLVED_NAMED: it did not */
 	enum unresolved_reason reason;
 	bool passes; /* the failure may be temporary: try again */
-	/* CLOCK_MONOTONIC: when to try again, if reading took too long; 0: next time */
+	/* CLOCK_MONOTONIC: if reading took too long, when to try again; 0: at the next use */
 	uint64_t due_ns;
 	uint64_t used; /* last use, by the symbolizer's clock */
 	struct lines lines;
@@ -157,8 +157,8 @@ static const struct stream_waiting *who_waits(const struct symbolizer *symbolize
 	return symbolizer->options.waiting.fn ? &symbolizer->options.waiting : NULL;
 }
 
-/* Returns when a file may be read again. Reading the file began at start_ns and took too long. The
- * file waits so long that it takes no more than its share of the time. */
+/* Reading a file began at start_ns and took too long. Returns when the file may be read again: it
+ * waits so long that its reading takes no more than its share of the time. */
 static uint64_t due_after(const struct allowance *seconds, uint64_t start_ns)
 {
 	return start_ns + (uint64_t)(seconds_since(start_ns) * (1 + 1 / seconds->per_s) * 1e9);
@@ -370,8 +370,8 @@ static char *file_name(const char *file)
 }
 
 /* Replaces the one frame of a location by the frames from DWARF. If the location has a name, the
- * outermost frame keeps this name: it comes from the symbol table, which has the name that was
- * linked. */
+ * outermost frame keeps this name: the name comes from the symbol table, which has the linker's
+ * names. */
 static int set_frames(const struct symbolizer *symbolizer, struct profile_location *location,
 		      const struct dwarf_frames *found)
 {
@@ -408,9 +408,9 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* Reads the DWARF behind fd. Returns as dwarf__resolve(); -EBUSY: there is no time for it now. A
- * file that is slow and fails has to wait, because it would fail again for each profile, and leave
- * no time for other files. */
+/* Reads the DWARF behind fd. Returns what dwarf__resolve() returns; -EBUSY: there is no time for
+ * reading now. After a slow reading that failed, a file has to wait. Otherwise the reading would
+ * fail again for each profile, and leave no time for other files. */
 static int read_lines(struct symbolizer *symbolizer, struct names *names, int fd,
 		      const uint64_t *vaddrs, size_t n, struct dwarf_frames *found)
 {

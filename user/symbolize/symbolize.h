@@ -17,7 +17,7 @@
 #define SYMBOLIZE_SHARE	      0.05
 
 struct symbolize_options {
-	bool raw_names; /* names stay as the linker has them: those of C++ and Rust are not
+	bool raw_names; /* names stay as the linker has them: names of C++ and Rust are not
 			 * demangled */
 	bool no_lines;	/* leave inlined functions, files and lines out */
 	/* seconds that may be used at once for reading inlined functions, files and lines, for all
@@ -26,8 +26,8 @@ struct symbolize_options {
 	/* seconds that may be used at once for ELF files whose symbols cannot be read; after that,
 	 * each further file gets 1 s; 0: 120 */
 	double failing_s;
-	/* In the long run, this share of the time may be used for what lines_s limits, and the same
-	 * share for what failing_s limits; 0: SYMBOLIZE_SHARE. */
+	/* lines_s and failing_s limit the seconds that are used at once. In the long run, each of
+	 * these two kinds of reading may use this share of the time; 0: SYMBOLIZE_SHARE. */
 	double share;
 	/* called while symbols are read; fn NULL: nothing is called */
 	struct stream_waiting waiting;
@@ -35,8 +35,8 @@ struct symbolize_options {
 			     * The table in use stays, however large */
 };
 
-/* Names frames that are not addresses of code. fn returns 0, and ret->name is NULL if the name is
- * not known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the strings in *ret. */
+/* Names frames that are not addresses of code. fn returns 0 (ret->name NULL: the name is not
+ * known); -ENOENT: addr is an address of code; -ENOMEM. The caller frees the strings in *ret. */
 struct frame_namer {
 	int (*fn)(void *ctx, uint64_t addr, struct profile_frame *ret);
 	void *ctx;
@@ -60,9 +60,9 @@ void symbolizer__forget(struct symbolizer *symbolizer, size_t index);
  * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
  * two counts to the profile's losses. "debug_info_failed" is the number of files whose debug
  * information could not be read, for example because it was broken or took too long. Inlined
- * functions of these files may be missing. A later profile may have them. "names_left_mangled" is
- * the number of frames whose names were not demangled, because this would have taken too long. 0 or
- * -ENOMEM. */
+ * functions of these files may be missing. A later profile may have these functions.
+ * "names_left_mangled" is the number of frames whose names were not demangled, because this would
+ * have taken too long. 0 or -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

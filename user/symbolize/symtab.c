@@ -35,8 +35,8 @@ DEFINE_CLEANUP(struct symtab *, cleanup_symtab, symtab__free)
 
 /* --- what the child says --- */
 
-/* The largest table of a file with file_bytes bytes, which include its debug file and its unpacked
- * .gnu_debugdata. */
+/* Returns the limits for the table of a file. file_bytes: the bytes of the file, of its debug file
+ * and of its unpacked .gnu_debugdata. */
 static struct symtab_wire limits(uint64_t file_bytes)
 {
 	uint64_t symbols = file_bytes / sizeof(Elf64_Sym);

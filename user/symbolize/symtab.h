@@ -16,16 +16,16 @@ struct symtab; /* opaque */
 enum symtab_kind {
 	SYMTAB_FUNCTIONS,
 	SYMTAB_VARIABLES,
-	/* thread-local variables. The vaddr of such a variable is its place in the first values
-	 * (PT_TLS). Each thread gets a copy of these values */
+	/* thread-local variables. PT_TLS holds their first values, and each thread gets a copy of
+	 * these values. The vaddr of such a variable is its place in PT_TLS */
 	SYMTAB_THREAD_LOCAL,
 	SYMTAB_KINDS
 };
 
-/* Reads the symbols of this kind from the ELF file behind fd. The symbols are those of one .symtab
- * and of .dynsym. The .symtab is the file's own, or else that of its separate debug file behind
- * *debug_fd (-1: none), or else that in .gnu_debugdata. When the file has neither a .symtab nor a
- * debug file, and DEBUGINFOD_URLS is set, a server is asked for the debug file. *debug_fd then
+/* Reads the symbols of this kind from the ELF file behind fd. The symbols come from one .symtab and
+ * from .dynsym. The .symtab is the file's own, or else the one in its separate debug file behind
+ * *debug_fd (-1: none), or else the one in .gnu_debugdata. When the file has neither a .symtab nor
+ * a debug file, and DEBUGINFOD_URLS is set, a server is asked for the debug file. *debug_fd then
  * becomes a descriptor of the file that the server sent. The caller owns both descriptors.
  * patience_s limits the time for reading; the server's time is not counted. waiting: NULL for none.
  *

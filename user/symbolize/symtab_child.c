@@ -291,8 +291,8 @@ static int add_symbol(const struct content *content, struct raws *raws, const st
 	if (sym->st_shndx != SHN_XINDEX)
 		index = sym->st_shndx < SHN_LORESERVE ? sym->st_shndx : SHN_UNDEF;
 	limit = symbol_limit(content, table->elf, index, vaddr);
-	/* A name may be the tail of another one, which is made printable as a whole. So a name that
-	 * begins within a character would stay as it is. */
+	/* A name may be the tail of a longer name, which is made printable as a whole. A tail that
+	 * begins within a character would then not become printable, so its symbol is left out. */
 	if (!len || limit <= vaddr || begins_within_sequence(name))
 		return 0;
 
@@ -407,8 +407,8 @@ static int by_start(const void *a, const void *b)
 	order = x->name == y->name ? 0 : strcmp(x->name, y->name);
 	if (order)
 		return order;
-	/* Both symbols have the same name, from two tables. The one that claims fewer addresses is
-	 * more likely to be right. */
+	/* Both symbols have the same name, from two tables. The symbol that claims fewer addresses
+	 * is more likely to be right. */
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
 	return (x->limit > y->limit) - (x->limit < y->limit);
@@ -468,7 +468,7 @@ static int build_ranges(struct content *content, struct raws *raws)
 
 /* --- the whole --- */
 
-/* Reads .symtab, or else the debug file's .symtab, or else that in .gnu_debugdata. Then adds
+/* Reads .symtab, or else the debug file's .symtab, or else the one in .gnu_debugdata. Then adds
  * .dynsym, because a .symtab may have few symbols. Builds the table from all of them. debug: NULL
  * for none. 0, -ENOEXEC or -ENOMEM. */
 static int read_symbols(struct content *content, const struct elf_headers *headers, Elf *elf,

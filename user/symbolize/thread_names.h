@@ -25,16 +25,16 @@ void thread_names__free(struct thread_names *names);
  * thread-local memory that is known; -ENOMEM. ret->name is valid until the next call.
  *
  * Variables are known only for threads whose tp is known. The variables of the program are known.
- * Under glibc, those of two kinds of libraries are known, too: libraries that were loaded with the
- * program, and libraries that dlopen() has put into room that glibc keeps for this. The
+ * Under glibc, the variables of two kinds of libraries are known, too: libraries that were loaded
+ * with the program, and libraries that dlopen() has put into room that glibc keeps for this. The
  * thread-local memory of other libraries is in the heap. */
 int thread_names__variable(struct thread_names *names, uint64_t addr, struct variable *ret,
 			   pid_t *ret_tid);
 
-/* Names the function in whose frame addr lies, in the stack of thread tid. The thread must still
- * wait at the same place, and the word at addr must be an address in [low, high). *ret, which the
- * caller frees, is a name or, for code without symbols, the file's name and an offset. 0; -ENOENT:
- * the function is not known; -ENOMEM. */
+/* Finds the frame that holds addr in the stack of thread tid, and names the function of this frame.
+ * The thread must still wait at the same place, and the word at addr must be an address in [low,
+ * high). *ret, which the caller frees, is a name or, for code without symbols, the file's name and
+ * an offset. 0; -ENOENT: the function is not known; -ENOMEM. */
 int thread_names__function(struct thread_names *names, pid_t tid, uint64_t addr, uint64_t low,
 			   uint64_t high, char **ret);
 

@@ -75,8 +75,8 @@ size_t variables__unread(const struct variables *variables)
 	return n;
 }
 
-/* The mapping of the file to whose data addr belongs: addr's own mapping or, for bss, the one
- * before it. */
+/* Returns the mapping of the file whose data holds addr. This is the mapping that holds addr or,
+ * for bss, the mapping before it. NULL: addr is in no file's data. */
 static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *entry = maps__find(maps, addr);

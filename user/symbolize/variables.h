@@ -28,8 +28,8 @@ int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiti
 		   struct variables **ret);
 void variables__free(struct variables *variables);
 
-/* Among the files that were needed so far, counts those that could not be read, and those whose
- * symbols could not be read in time or at all. Their variables and functions have no names. A file
+/* Of the files that were needed so far, counts each file that could not be read, or whose symbols
+ * could not be read in time or at all. Variables and functions of such a file have no names. A file
  * that is no ELF file of this machine does not count. Only 64 files are read: each look-up in a
  * further file adds 1. */
 size_t variables__unread(const struct variables *variables);

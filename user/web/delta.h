@@ -30,7 +30,7 @@ struct delta {
 	bool asked;		 /* the second profile was asked for */
 	char *file;		 /* the first profile; owned */
 	size_t size;
-	/* The answer: 200 with the body, or another status with a sentence. 0: there is none
+	/* The answer: 200 with the body, or another status with a sentence. 0: there is no answer
 	 * yet. */
 	unsigned status;
 	const char *why; /* static */

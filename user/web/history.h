@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process held at the times of its snapshots, as a whole, by stack and by thread pool. These
- * figures show how the process grew recently, and when that growth began. A profile's own growth
- * covers the whole run, so it shows slow leaks. But if a process was quiet for a week, and a leak
- * begins now, the growth over the whole run hardly changes for days. This code reads no clock and
- * no files. */
+/* How much memory a process held when its snapshots were taken: as a whole, by stack and by thread
+ * pool. These figures show how the process grew recently, and when that growth began. A profile's
+ * own growth covers the whole run, so it shows slow leaks. But if a process was quiet for a week,
+ * and a leak begins now, the growth over the whole run hardly changes for days. This code reads no
+ * clock and no files. */
 #ifndef MEMTRACE_WEB_HISTORY_H
 #define MEMTRACE_WEB_HISTORY_H
 
@@ -35,9 +35,9 @@ void moment__sort(struct moment *moment);
 /* Returns how many bytes `id` held; NaN: not known. */
 double moment__bytes(const struct moment *moment, uint64_t id);
 
-/* Estimates the growth of `id` by profile/growth.h. A moment counts if the bytes of `id` are known
- * at this moment and at all later ones. Two neighbouring moments make a segment. moments: the
- * oldest first. quantum: as for growth__estimate(). All NaN: too few moments.
+/* Estimates the growth of `id` with the method of profile/growth.h. A moment counts if the bytes of
+ * `id` are known at this moment and at all later ones. Two neighbouring moments make a segment.
+ * moments: the oldest first. quantum: as for growth__estimate(). All NaN: too few moments.
  *
  * If a leak began in the middle of these moments, the segments differ. So the growth is not certain
  * until the leak fills most segments. Therefore growth is also judged over only the last
@@ -59,8 +59,8 @@ struct onset {
 	bool earlier;
 };
 
-/* Fits by least squares a line that is level up to a time and rises from then on. HISTORY_STEPS
- * points in time between each two moments are tried. The interval consists of the points for which
+/* Fits by least squares a line that is level up to a time and rises from then on. Between each two
+ * moments, HISTORY_STEPS points in time are tried. The interval consists of the points for which
  * the sum of squares is at most 1 + F / (n - 3) times the least sum. Here n is the number of
  * moments, and F the 0.95 quantile of F(1, n - 3). This is the usual confidence region of nonlinear
  * regression (Seber and Wild, Nonlinear Regression, section 5.3). false: too few moments, or the

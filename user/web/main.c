@@ -34,7 +34,7 @@
 #define REQUEST_S    30 /* seconds for one request and its answer; then the connection ends */
 /* replaces REQUEST_S while over half of the socket's connections are in use */
 #define CROWDED_S    5
-#define FEED_WAITS_S 2 /* at most this long the feed waits for receivers of pushes */
+#define FEED_WAITS_S 2 /* the feed waits at most this long for receivers of pushes */
 #define MEMORY_BYTES (1ULL << 30)
 #define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 /* bytes of a body that is too large: after these, the connection ends */

@@ -553,9 +553,9 @@ static int add_run_losses(struct profile *sum, const struct profile *profile)
 	return rc;
 }
 
-/* Writes the losses of all processes that are traced, by name. The losses of the whole run count
- * once. They count even if they are only in profiles of processes that are not traced any more. 0
- * or -ENOMEM. */
+/* Writes the losses, by their names. A process's own losses count while the process is traced. The
+ * losses of the whole run count once, even if only profiles of processes that are not traced any
+ * more have them. 0 or -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();

@@ -45,7 +45,8 @@ static const char *mode_of(const struct process *p)
 	return profile_mode__name(p->latest->mode);
 }
 
-/* Order: processes that surely grow, by growth; then the others, by live bytes; then ended ones. */
+/* Order: processes that surely grow, by growth; then the others, by live bytes; then ended
+ * processes. */
 static int by_evidence(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;

@@ -103,7 +103,7 @@ static bool is_plain(char c)
 	       c == '-' || c == '.';
 }
 
-/* Writes the text. Every byte becomes %XX, except plain ones and those in `also`. */
+/* Writes the text. Every byte becomes %XX, except plain characters and those in `also`. */
 static void put_percent(FILE *to, const char *text, const char *also)
 {
 	for (; *text; text++)
@@ -114,7 +114,8 @@ static void put_percent(FILE *to, const char *text, const char *also)
 }
 
 /* Writes a label for app{name=value,...}. In the value, blanks become %XX, because they would be
- * trimmed. So do characters that would end the value. So different values stay different. */
+ * trimmed. Characters that would end the value become %XX, too. Thus different values stay
+ * different. */
 static void put_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=", name);
@@ -142,7 +143,7 @@ static void put_app(FILE *to, const char *name)
 #define OWN_LABELS 5
 
 /* Fills in the labels of the process for Pyroscope, except the service's name. These are the labels
- * that were configured, and the agent's own labels, except those whose names were configured. pid:
+ * that were configured, and those of the agent's own labels whose names were not configured. pid:
  * room for the value of the label pid. Returns their number. */
 static size_t labels_for_pyroscope(const struct push *p, const struct process *process,
 				   char pid[16],
@@ -379,7 +380,7 @@ void push__add(struct push *p, struct process *process, const struct profile *be
 					   .most_sites = PUSH_STACKS};
 	double(*allocated)[2] = NULL;
 
-	if (interval.from_ns > interval.until_ns) /* otherwise the clock was set back */
+	if (interval.from_ns > interval.until_ns) /* only if the clock was set back */
 		interval.from_ns = interval.until_ns;
 	if (!before)
 		gains_sent__clear(&process->sent);

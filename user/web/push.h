@@ -48,8 +48,9 @@ struct push {
 	struct push_http *http; /* owned; NULL: nothing is sent (unit tests) */
 };
 
-/* Reads the receivers and labels from the text, and takes over the text. Its last byte is a
- * newline. now_ns: the wall clock. NULL: no memory, or the text is not one of FEED_PUSH. */
+/* Reads the receivers and labels from the text, and takes over the text. The text's last byte is a
+ * newline. now_ns: the wall clock. NULL: no memory, or the text does not have the form of
+ * FEED_PUSH. */
 struct push *push__new(char *text, size_t len, uint64_t now_ns);
 void push__free(struct push *push);
 
@@ -63,7 +64,7 @@ void push__add(struct push *push, struct process *process, const struct profile 
 /* Begins to send, if it has not begun yet. Call it before push__poll(). 0 or -ENOMEM. */
 int push__start(struct push *push);
 
-/* Is a queue more than half full, though its receiver takes what it is sent? */
+/* Is a queue more than half full, although its receiver takes the requests that are sent? */
 bool push__is_behind(const struct push *push);
 
 /* Waits for input at fds as poll() does, at most wait_ms, and sends meanwhile. Does not set

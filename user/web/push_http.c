@@ -258,7 +258,8 @@ static void begin_attempts(struct push *p)
 		struct push_receiver *receiver = &p->receivers[i];
 		struct attempt *a;
 
-		/* attempts are free, because no queue has more requests under way than its share */
+		/* each request finds a free attempt, because no queue has more requests under way
+		 * than its share of the attempts */
 		while ((a = free_attempt(p->http)) &&
 		       (a->request = push_queue__take(&receiver->queue, now))) {
 			a->receiver = receiver;

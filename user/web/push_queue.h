@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requests that wait for one receiver, bounded in number and bytes, and when each of them is
- * sent. This code uses no clock and no network: the caller gives times, in seconds of any one
- * clock. */
+ * sent. This code uses no clock and no network: the caller gives all times, in seconds, from one
+ * clock of any kind. */
 #ifndef MEMTRACE_WEB_PUSH_QUEUE_H
 #define MEMTRACE_WEB_PUSH_QUEUE_H
 
@@ -24,9 +24,9 @@
 #define PUSH_DROPS(X)                                                                              \
 	X(QUEUE_FULL, "queue_full") /* the queue had no room for all requests */                   \
 	X(ATTEMPTS, "attempts")	    /* PUSH_ATTEMPTS attempts failed */                            \
-	X(REFUSED, "refused")	  /* the receiver said never: a status like 400, or a redirect */  \
-	X(TOO_LARGE, "too_large") /* larger than the whole queue */                                \
-	X(NO_MEMORY, "no_memory") /* the request could not be made */
+	X(REFUSED, "refused")	    /* never to be taken: a status like 400, or a redirect */      \
+	X(TOO_LARGE, "too_large")   /* larger than the whole queue */                              \
+	X(NO_MEMORY, "no_memory")   /* the request could not be made */
 
 enum push_drop {
 #define X(id, name) PUSH_DROP_##id,
@@ -74,7 +74,7 @@ struct push_queue {
 	uint64_t random;	/* state of the random numbers of the jitter; any value */
 	/* counters since the start */
 	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
-	uint64_t n_repeated; /* attempts after one whose outcome is not known */
+	uint64_t n_repeated; /* attempts after an attempt whose outcome is not known */
 };
 
 /* Adds a request, which the queue owns from now on. If there is no room, the oldest requests that

@@ -106,7 +106,7 @@ void put_html(FILE *to, const char *text);
 /* Returns a sink that writes text escaped as put_html() does. */
 struct sink sink__to_html(FILE *to);
 
-/* Counts an answer that did not come from site__answer(), which counts its own. */
+/* Counts an answer that did not come from site__answer(). That function counts its own answers. */
 void site__count(struct site *site, const struct reply *reply);
 
 /* Answers a request. A failure is an answer, too. */
@@ -122,7 +122,7 @@ int list_targets(const struct site *site, FILE *to); /* JSON */
 /* for http_sd of Prometheus, JSON */
 int list_discovery(const struct site *site, const struct request *request, FILE *to);
 /* open: OpenMetrics; else the text format of Prometheus. only: puts the metrics of this process
- * alone; NULL: puts all, with the agent's own. */
+ * alone; NULL: puts the metrics of all processes and of the agent. */
 int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);
 
 #endif

@@ -359,7 +359,7 @@ const char *more_windows__name(enum more_windows state)
 	return names[state];
 }
 
-/* While the process has more windows, each profile tells more than the one before. So the last
+/* While the process has more windows, each profile tells more than the profile before. So the last
  * profile that was taken with more windows is kept as `detailed`. */
 bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64_t until_ns,
 			   bool off)
@@ -387,7 +387,7 @@ bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64
 }
 
 /* Judges recent growth, and notes when it begins and ends. Call it when the process has a new
- * snapshot, or when its newest one is still right at a later time. */
+ * snapshot, or when the newest snapshot is still right at a later time. */
 static void judge_growth(struct store *s, struct process *p)
 {
 	const struct moment *moments[STORE_KEPT];

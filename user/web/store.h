@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The profiles that the server has. For each process, the server has the newest profile in decoded
- * form, and the newest and some older ones as files. The memory of all of them is bounded. */
+ * form. It also has files of the newest profile and of some older profiles. The memory of all of
+ * them is bounded. */
 #ifndef MEMTRACE_WEB_STORE_H
 #define MEMTRACE_WEB_STORE_H
 
@@ -21,7 +22,7 @@
 #define STORE_BYTES	(64u << 20) /* limit for the bytes of all snapshots */
 #define STORE_PROFILE	(32u << 20) /* limit for the bytes of one profile */
 #define STORE_STACKS	32	    /* at most this many stacks of each process are stored */
-/* at most this many thread pools of each process: those that hold most */
+/* at most this many thread pools of each process: the pools that hold most */
 #define STORE_POOLS 16
 
 /* A profile as encode_pprof() has written it. */
@@ -75,8 +76,8 @@ struct rise {
 	/* ids of the first two of the three profiles; before 0: there is none */
 	unsigned before, at;
 	enum more_windows more;
-	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
-					  * has them */
+	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: the time in which the process has
+					  * more windows */
 	unsigned detailed;		 /* id of the last profile with more windows; 0: none yet */
 	unsigned calm;			 /* judgements in a row that found no sure growth */
 };
@@ -107,8 +108,8 @@ struct process {
 	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
-	/* What it held at the times of its last profiles, oldest first. They stay when snapshots
-	 * are deleted because the store is full: growth is judged by them. */
+	/* What the process held at the times of its last profiles, oldest first. The moments stay
+	 * when snapshots are deleted because the store is full: growth is judged by the moments. */
 	struct moment moments[STORE_KEPT];
 	size_t n_moments;
 	unsigned next_id;
@@ -116,7 +117,8 @@ struct process {
 	struct container container;
 	/* what push__add() has sent of the allocations so far */
 	struct gains_sent sent;
-	bool ended;    /* its latest profile says so, or the tracer names it no more */
+	bool ended;    /* the latest profile says so, or the tracer does not name the process any
+		        * more */
 	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */
 	bool asked;    /* the tracer was asked to begin or end tracing the process, and has not
@@ -131,7 +133,7 @@ struct inactive {
 };
 
 struct store {
-	struct process **processes; /* ascending by pid, with ended ones among them */
+	struct process **processes; /* ascending by pid; some may have ended */
 	size_t n;
 	/* All inactive processes. A process that was inactive before this server began has no entry
 	 * in `processes`. */
@@ -167,7 +169,7 @@ void store__miss(struct store *store, pid_t pid);
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
 void store__leave(struct store *store, pid_t pid, const char *why);
 
-/* Ends a round. complete: the tracer has named each process that lives in this round, so the other
+/* Ends a round. complete: in this round the tracer has named each process that lives, so the other
  * processes are marked as ended. */
 void store__end_round(struct store *store, bool complete);
 
