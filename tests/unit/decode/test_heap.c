@@ -235,8 +235,8 @@ static uint64_t lost(const struct profile *profile, const char *name)
 	return 0;
 }
 
-/* In the list of libraries, one line is unreadable, and one starts below the end of the mapping
- * before it. Both are counted as lost. The valid line after them is read. */
+/* In the list of libraries, one line is unreadable, and the mapping of another line starts below
+ * the end of the previous mapping. Both lines count as lost. The valid line after them is read. */
 static void broken_libraries_are_counted(void **state)
 {
 	struct profile

@@ -49,7 +49,7 @@ static void others_profiles_are_read(void **state)
 			    (1 - exp(-1)) * R * R / pow(1 - exp(-1), 2) * exp(-1),
 		    1e-9);
 	assert_near(live->variance_max, x / p * (x / p) * (1 - p), 1e-9);
-	/* over the same samples: the sum of the squares of the bytes that each stands for */
+	/* over the same samples: the sum of (the bytes that one sample stands for)^2 */
 	assert_near(live->squares,
 		    32768 * p * (x / p * (x / p)) + (1 - exp(-1)) * pow(R / (1 - exp(-1)), 2),
 		    1e-9);
@@ -163,7 +163,7 @@ static void assert_same_why(const struct profile *profile, const struct profile 
 	assert_true(again->why->no_registers);
 }
 
-/* A profile that has all that a profile can have. */
+/* A profile that has everything that a profile can have. */
 static struct profile *rich(void)
 {
 	static const struct profile_mapping mappings[] = {
@@ -285,7 +285,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	/* a windowed run has no figures of `life`, but a file may have both */
+	/* only continuous runs have heights, but a file may have them for a run in windows */
 	p->life.heights_known = true;
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
@@ -776,7 +776,7 @@ static void totals_are_kept(void **state)
 	profile__free(profile);
 }
 
-/* Adds a site of the function f, called by main, whose call of malloc is at this address. */
+/* Adds a site: main calls f, and f calls malloc at this address. */
 static size_t add_call(struct profile *profile, uint64_t addr)
 {
 	static const char *const names[] = {"f", "main"};
@@ -784,9 +784,9 @@ static size_t add_call(struct profile *profile, uint64_t addr)
 	return add_site_at(profile, (const uint64_t[]){addr, 0x5000}, names, 2);
 }
 
-/* Returns a profile, read from its file, in which f holds n blocks of 100 MB, and 200 small ones
- * from another call. Only the small ones differ in size, so only their sum of squares is in the
- * file. */
+/* Makes a profile, writes it to a file and reads it back. One call in f holds n blocks of 100 MB,
+ * and another call in f holds 200 small blocks. Only the small blocks differ in size, so the file
+ * has only their sum of squares. */
 static struct profile *of_two_calls(int n)
 {
 	struct profile *profile = new_profile(1), *again;
@@ -816,8 +816,8 @@ static void the_weight_of_large_blocks_is_kept(void **state)
 	assert_int_equal(diff__new(both, 2, DIFF_LIVE, &diff, &err), 0);
 	assert_int_equal(diff->n_stacks, 1);
 	assert_near(diff->stacks[0].change.bytes, 1e8, 1e-6);
-	/* Two of three events on the second side: the chance of three is 1/8, and half of the
-	 * chance of two is 3/16. */
+	/* Two of three events are on the second side. The chance of all three is 1/8. The chance of
+	 * exactly two is 3/8, and half of it counts: 3/16. */
 	assert_near(diff->stacks[0].change.p_grows, 5 / 16.0, 1e-3);
 	assert_int_equal(diff->n_grow, 0);
 	diff__free(diff);
@@ -991,7 +991,8 @@ static struct profile *interval_of(const struct profile *profile,
 	return part;
 }
 
-/* A file of the agent with the changes of two seconds says so, and claims nothing of the run. */
+/* A file of the agent has the changes of two seconds. The file says so, and claims nothing about
+ * the whole run. */
 static void a_part_of_a_run_is_told(void **state)
 {
 	static const double allocated[][2] = {{10, 3000}, {0, 0}}, gained[][2] = {{1, 300}, {0, 0}};

@@ -220,8 +220,8 @@ static void values_are_bounded(void **state)
 		" has them");
 }
 
-/* A profile of memtrace with this comment. Its one sample has 5 bytes, and a label with this
- * number. The label's name is a comment, too. */
+/* A profile of memtrace with two comments: `comment` and `label`. Its one sample has 5 bytes, and a
+ * label with the name `label` and this number. */
 static struct profile *with(const char *comment, const char *label, int64_t number)
 {
 	struct text text = {};
@@ -290,8 +290,8 @@ static void what_cannot_be_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* pprof merges files by putting the comments of all files one after another. Bytes of one kind are
- * added up, as the samples' bytes are. */
+/* When pprof merges files, it puts the comments of all files one after another. For each kind, the
+ * bytes in the comments are added up, like the bytes of samples. */
 static void merged_kinds_add_up(void **state)
 {
 	struct profile *profile =
@@ -303,7 +303,7 @@ static void merged_kinds_add_up(void **state)
 }
 
 /* One location has 16384 lines of one function. The function has no name, but 1 MiB of unknown
- * fields. The function must be read only once: to read it for each line would be to read 16 GiB. */
+ * fields. The function must be read only once: a read for each line would make 16 GiB. */
 static void functions_are_read_once(void **state)
 {
 	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* id 1, and 1 MiB */

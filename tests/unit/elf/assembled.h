@@ -35,8 +35,8 @@ static int remove_dir(void **state)
 	return 0;
 }
 
-/* Assembles x.S with gcc. common: options of all files of a test; options: those of this file. The
- * caller frees the image. */
+/* Assembles x.S with gcc. common: options for all files of a test; options: further ones for this
+ * file. The caller frees the image. */
 static struct elf_image *assemble(const char *common, const char *options)
 {
 	_cleanup_close_ int fd = -1;

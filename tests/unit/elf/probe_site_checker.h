@@ -286,7 +286,8 @@ static inline uint32_t follow(uint32_t holders, const uint8_t *code, const struc
 /* Checks the site for a probe that reads all six arguments. */
 static inline void assert_sound(const uint8_t *code, size_t size, const struct probe_site *site)
 {
-	/* the processor's numbers of registers, indexed by the numbers of struct probe_site */
+	/* the processor's number of each register; the index is the register's number in struct
+	 * probe_site */
 	static const uint8_t numbers[] = {0, 7, 6, 2, 1, 8, 9, 0, 10, 11, 3, 12, 13, 14, 15};
 	uint32_t holders[6];
 	size_t pos = 0, site_len;

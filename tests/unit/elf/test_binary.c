@@ -371,7 +371,7 @@ static void test_unused_are_let_go(void **state)
 	binaries__free(binaries);
 }
 
-/* Three files of overlayfs, of which two have the pages of one file below them. */
+/* Three files on overlayfs. Two of them share the pages of one file on a layer below. */
 static void test_files_of_one_layer(void **state)
 {
 	const struct file_id below = {8, 1, 77}, other = {8, 1, 78};
@@ -414,7 +414,7 @@ static void test_files_of_one_layer(void **state)
 	assert_int_equal(n_gone, 2);
 	assert_true(gone_last[0] && gone_last[1]);
 
-	/* new contents in place: the file that was below may be another by now */
+	/* new contents in place: the file on the layer below may be another one now */
 	add(binaries, "a.so", &a);
 	binaries__set_real(binaries, &a, &below);
 	run("sleep 0.02; cat c.so >a.so");

@@ -198,7 +198,8 @@ static void test_rare_forms(void **state)
 	assert_int_equal(huge->skipped, 0);
 }
 
-/* cfa and ra: the offset minus 128, which is the lower 7 bits of its LEB128 form */
+/* cfa and ra: an offset minus 128. This is the lower 7 bits of the offset, as its LEB128 form needs
+ * them. */
 #define UCONTEXT(cfa, ra)                                                                          \
 	DW_CFA_def_cfa_expression, 4, DW_OP_breg7, 0x80 | (cfa), 1, DW_OP_deref,                   \
 		DW_CFA_expression, 6, 3, DW_OP_breg7, 0xf8, 0, DW_CFA_expression, 16, 3,           \

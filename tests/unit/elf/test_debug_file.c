@@ -517,7 +517,7 @@ static void test_large_files(void **state)
 	large_file((1ull << 30) + 1);
 	assert_found(NULL);
 
-	/* The limit is for all files together: of two with 600 MiB, the second is not read. */
+	/* The limit is for all files together: of two files of 600 MiB, the second is not read. */
 	large_file(600 << 20);
 	shell_run(dir, "cd root/usr/bin; mkdir .debug; cp --sparse=always big .debug/; "
 		       "printf x | dd of=big bs=1 seek=9999999 conv=notrunc status=none");
@@ -537,7 +537,7 @@ static void test_many_large_files(void **state)
 	while (n < 5 && look("root", "root/usr/bin/prog", "/usr/bin/prog", &err))
 		n++;
 	assert_in_range(n, 1, 4);
-	/* there is still room for a small one */
+	/* there is still room for a small file */
 	large_file(1 << 20);
 	assert_found("usr/bin/big");
 }

@@ -39,8 +39,9 @@ static const char *const names[N] = {"main.plain", "runtime.asmcgocall", "runtim
 				     "crosscall2", "runtime.goexit",	 "x_cgo_init",
 				     "main.after"};
 
-/* rsp points to the return address for the first 4 bytes of code, 0x30 bytes below it for the next
- * 0x90 bytes, and to it again for the last 0x6c bytes. These are 256 bytes of code. */
+/* For the first 4 bytes of code, rsp points to the return address. For the next 0x90 bytes it
+ * points 0x30 bytes below, and for the last 0x6c bytes to the return address again. These are 256
+ * bytes of code. */
 static const unsigned char pctab[] = {0, 2, 4, 96, 0x90, 1, 95, 0x6c, 0};
 
 /* The code of asmcgocall from its call of C on, by version of Go. */
@@ -97,8 +98,8 @@ static void put_table(struct draft *draft, uint32_t magic)
 	put(draft, RELA + 40, TEXT, 8);
 }
 
-/* Writes a CIE and two functions of C: one before Go's code, and one inside it, where no linker
- * puts one. */
+/* Writes a CIE and two functions of C: one before Go's code, and one inside Go's code, where no
+ * linker puts a function of C. */
 static void put_eh_frame(struct draft *draft)
 {
 	static const unsigned char cie[] = {

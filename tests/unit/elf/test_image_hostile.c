@@ -129,7 +129,7 @@ static void test_truncated_after_open(void **state)
 	elf_image__free(image);
 }
 
-/* Changes bytes of the headers, the section headers, and the tables to which these point. */
+/* Changes bytes of the headers, the section headers, and the tables to which the headers point. */
 static void test_mutated(void **state)
 {
 	enum { MUTATIONS = 2000, MAX_REGIONS = 128 };
@@ -236,7 +236,7 @@ static long peak_kib(void)
 	return usage.ru_maxrss;
 }
 
-/* A table of symbols of 100 MiB, whose strings take 400 MiB. All symbols are functions with a name
+/* A symbol table of 100 MiB, with a string table of 400 MiB. All symbols are functions with a name
  * at the end of the strings. */
 static void test_huge_tables(void **state)
 {

@@ -21,7 +21,7 @@ static void test_versions_and_ranks(void **state)
 	assert_null(elf_image__build_id(image));
 	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
 	assert_int_equal(n, 5);
-	/* The default version, although only local, is preferred to the hidden one. */
+	/* The default version is only local, but it is preferred to the hidden one. */
 	assert_int_equal(elf_image__find_function(image, "dup", &symbol), 0);
 	assert_string_equal(symbol.name, "dup");
 	assert_int_equal(symbol.vaddr, 0x200);
@@ -110,8 +110,8 @@ static void count_call(void *ctx)
 	++*(size_t *)ctx;
 }
 
-/* Strings of 40 MiB, which are read in parts of 16 MiB: names that begin in different parts, one of
- * them at the end of its part. Only wanted symbols are kept. */
+/* Strings of 40 MiB are read in parts of 16 MiB. The names begin in different parts, and one name
+ * begins just before the end of a part. Only wanted symbols are kept. */
 static void test_large_strings(void **state)
 {
 	static const char *const names[] = {"near", "border", "far", "object", "absent", NULL};

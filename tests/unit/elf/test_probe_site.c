@@ -367,8 +367,8 @@ static void test_nops(void **state)
 	assert_site(&site, 0, false, false);
 	MOVES(13, TEST_RDI, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, PUSH_RBP, RET);
 	/* Reserved nops are not passed over, because they may get a meaning (as bndldx and rdssp
-	 * did). Nor is pause, which is no nop. The text is not compared: newer decoders refuse some
-	 * bytes that older ones take for nops. */
+	 * did). pause is no nop, and is not passed over either. The text is not compared: newer
+	 * decoders refuse some bytes that older ones take for nops. */
 	STAYS("", TEST_RDI, 0xf3, 0x66, 0x90, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0x0f, 0x1a, 0x40, 0x00, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0xf3, 0x0f, 0x1e, 0x29, PUSH_RBP, RET);
@@ -388,7 +388,7 @@ static void test_breakpoint(void **state)
 	assert_non_null(strstr(site.why, "does not decode"));
 }
 
-/* A register that carries none of the arguments that the probe reads may be written. */
+/* Code before the probe may write to a register if the probe reads no argument from it. */
 static void registers_beyond_the_arguments_are_free(void **state)
 {
 	static const uint8_t code[] = {

@@ -351,8 +351,8 @@ static void refuses(const char *options, const char *why)
 }
 
 /* Two registers may hold the block, and the code does not prove that they are equal. But the code
- * stores the pool's old first free block, and then sets a new first free block. The register with
- * the new first free block holds the block. */
+ * stores the pool's old first free block, and then makes another block the first free one. The
+ * register with the address of this new first block holds the block. */
 static void finds_a_block_with_two_names(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DPOOL_AGAIN=%rsi");

@@ -229,7 +229,7 @@ static void test_layout(void **state)
 	put_usual_cie(&draft);
 	put_fde(&draft, 0x40, 0x10, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_fde(&draft, 0x10, 0x10, BYTES(ADVANCE(8), DW_CFA_def_cfa_offset, 16));
-	/* has the same rule as the end of the function before */
+	/* begins with the rule at the end of the previous function */
 	put_fde(&draft, 0x20, 0x10, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_fde(&draft, 0x38, 0x08, NULL, 0);
 	put_number(&draft, 0, 4); /* a terminator in the middle */

@@ -121,7 +121,7 @@ static inline size_t add_site_at(struct profile *profile, const uint64_t *addrs,
 }
 
 /* Adds a site whose frames have these names. A name has the same address in all sites. The site has
- * n live blocks of size bytes, of thread tid. Call end_profile() after the last. */
+ * n live blocks of size bytes, of thread tid. Call end_profile() after the last site. */
 static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
 			       uint32_t tid, uint64_t size, int n)
 {

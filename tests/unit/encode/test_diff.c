@@ -102,8 +102,8 @@ static void people_read_a_table(void **state)
 	free_all(p, 2);
 }
 
-/* The counts are those of sampled_differences_have_errors() in tests/unit/profile/test_diff.c: 9
- * samples and 4. The interval of 9 R - 4 R is about [-2.9, +13.6] MiB. */
+/* There are 9 and 4 samples, as in sampled_differences_have_errors()
+ * (tests/unit/profile/test_diff.c). The interval of 9 R - 4 R is about [-2.9, +13.6] MiB. */
 static void people_read_of_errors(void **state)
 {
 	struct profile *p[2];

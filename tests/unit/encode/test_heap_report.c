@@ -84,7 +84,7 @@ static void test_table(void **state)
 			 "  blocks in use         512.0 KiB\n"
 			 "  free, whole pages     256.0 KiB  128.0 KiB of it in free blocks");
 	assert_has(text, "Blocks of musl cannot be found");
-	/* the largest come first; one row has the sum of the others, such as 12 + 11 + ... + 1 */
+	/* the largest are listed; one row has the sum of the rest, such as 12 + 11 + ... + 1 */
 	assert_has(text, "\nglibc      0x7f0000000013  in use      19  1.9 KiB\n");
 	assert_has(text, "\n           13 others       in use      78  7.6 KiB\n");
 	assert_has(text, "\nglibc 480 B               30   29.3 KiB     0 B   0 B\n");

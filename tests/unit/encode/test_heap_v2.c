@@ -32,8 +32,8 @@ static void adjust(double interval, double *objects, double *bytes)
 	*bytes *= factor;
 }
 
-/* Sums the pairs of thread ("*" or a tid) as a reader does, in the stacks whose '@' line is
- * `stack`. NULL: in all stacks. */
+/* Sums the pairs of a thread ("*" or a tid) as a reader does. Only stacks whose '@' line is `stack`
+ * count. If `stack` is NULL, all stacks count. */
 static struct totals read_back(const char *heap, const char *stack, const char *thread)
 {
 	struct totals totals = {};

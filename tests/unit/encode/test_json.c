@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Compares the output byte by byte. tests/golden/check.sh checks with a parser that it is JSON. */
+/* Compares the output byte by byte. tests/golden/check.sh checks with a parser that the output is
+ * JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,8 +260,8 @@ static void windows_and_growth_are_told(void **state)
 	profile__free(profile);
 }
 
-/* A stack with samples, but none of them live, may hold up to -ln(0.025) R bytes: 3.688879 times 64
- * KiB are 241,754. What no window saw may be any amount. */
+/* A stack has samples, but none of the sampled blocks is live. It may still hold up to -ln(0.025) R
+ * bytes: 3.688879 times 64 KiB are 241,754. Memory that no window saw may be any amount. */
 static void what_was_not_seen_may_be_live(void **state)
 {
 	static const char sampled[] = "\"live_bytes\":0,\"live_bytes_low\":0,"

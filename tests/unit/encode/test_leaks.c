@@ -24,8 +24,8 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_leaks(profile, &options, sink);
 }
 
-/* Sets the growth in KiB per second, and shares of blocks that are held at three ages. These are 2
- * s (young), 8 s (old), and 4 s, whose share is the mean of the two. */
+/* Sets the growth in KiB per second, and the shares of blocks that are held at three ages: `young`
+ * at 2 s, `old` at 8 s, and the mean of the two at 4 s. */
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
@@ -278,7 +278,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 		"Its anonymous memory grows by 46.0 KiB/s");
 	assert_has(text, "\n1. ");
 	free(text);
-	/* if the process gains much more than all stacks possibly do, the stacks are not
+	/* if the process gains much more than all stacks together can, the stacks are not
 	 * suspects */
 	profile->growth.bytes_per_s = optional__of(50 << 20);
 	text = leaks(profile);
@@ -286,14 +286,14 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 			 "none of the stacks that were seen, so it is not malloc's memory");
 	assert_null(strstr(text, "\n1. "));
 	free(text);
-	/* the resident set grows, but mostly by anonymous memory */
+	/* the resident set grows, but most of the growth is anonymous memory */
 	profile->rss_start_bytes = 1 << 30;
 	profile->rss_end_bytes = (1 << 30) + (600 << 20);
 	profile->file_growth_bytes = 250 << 20;
 	text = leaks(profile);
 	assert_null(strstr(text, "resident set"));
 	free(text);
-	/* mostly by something else */
+	/* most of the growth is other memory */
 	profile->growth.bytes_per_s = optional__of(46 * 1024);
 	profile->file_growth_bytes = 550 << 20;
 	text = leaks(profile);
@@ -574,10 +574,10 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* One row has two stacks of the same functions. The stack that holds most stopped growing long ago,
- * so all growth is the other stack's. Only if the other stack has stopped, too, may the row's
- * growth have ended. Each stack's growth is then 0 with an error of 1 KiB/s. These errors are
- * independent, so the row's error is sqrt(2) KiB/s. */
+/* One row has two stacks of the same functions. The larger stack stopped growing long ago, so all
+ * growth is the other stack's. The row's growth may have ended only if the other stack has stopped,
+ * too. Each stack's growth is then 0 with an error of 1 KiB/s. These errors are independent, so the
+ * row's error is sqrt(2) KiB/s. */
 static void growth_ends_in_all_stacks_of_a_row(void **state)
 {
 	static const char over[] =

@@ -84,8 +84,8 @@ static void a_stack_is_its_innermost_rules(void **state)
 }
 
 /* Of two rules for one frame, the first matches. An inlined function comes before its caller. Rules
- * match files and source files. At the leaf, the allocator's frames match no rule. Elsewhere they
- * do. */
+ * match files and source files. Frames of the allocator match no rule at the leaf, but match rules
+ * elsewhere. */
 static void what_rules_match(void **state)
 {
 	struct profile *profile = new_profile(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sampled at R = 1 MiB, n blocks of 64 bytes stand for n MiB. Their interval comes from a Poisson
- * count of n, from tables (Garwood, Biometrika 28, 1936):
+/* Sampled at R = 1 MiB, n blocks of 64 bytes stand for n MiB. The interval of this estimate is that
+ * of a Poisson count of n. Tables have it (Garwood, Biometrika 28, 1936):
  *
  *	 0	0	 3.689
  *	 1	0.0253	 5.572
@@ -221,8 +221,8 @@ static void peaks_are_told(void **state)
 	free(text);
 }
 
-/* Calls were missed, so the peak is a lower bound, as live memory is. After the probes were out for
- * a time, neither is a bound. */
+/* Calls were missed, so the peak is a lower bound, and so is live memory. If the probes were out
+ * for a time, neither the peak nor live memory is a bound. */
 static void a_peak_is_as_sure_as_live_memory(void **state)
 {
 	struct profile *profile = add(1, "cc1", MIB);
@@ -398,8 +398,8 @@ static void growth_that_is_a_bound_has_no_interval(void **state)
 	free(text);
 }
 
-/* Each process has its own sampling interval, so the unseen memory of each has its own limit. Of a
- * process that windows saw nothing of, any amount may be live. */
+/* Each process has its own sampling interval, so the unseen memory of each has its own limit. If
+ * windows saw nothing of a process, any amount of its memory may be live. */
 static void what_was_not_seen_depends_on_the_process(void **state)
 {
 	struct profile *profile;
@@ -479,8 +479,8 @@ static void narrow_terminals_get_fewer_columns(void **state)
 	free(text);
 }
 
-/* Of equal processes the one with the lower pid is first. Of equal processes with the same pid (the
- * pid was used again) the one that was given first is first. Ended processes are last, even if they
+/* Of equal processes, the one with the lower pid is first. If the pids are equal, too (the pid was
+ * used again), the process that was given first is first. Ended processes are last, even if they
  * held more. */
 static void order_is_by_what_was_asked(void **state)
 {
@@ -540,7 +540,7 @@ static void order_is_by_what_was_asked(void **state)
 	free(text);
 }
 
-/* Growth per second is over the whole run, also for a process that began during the run. */
+/* Growth per second covers the whole run, even for a process that began during the run. */
 static void growth_is_over_the_whole_run(void **state)
 {
 	struct profile *profile;

@@ -67,7 +67,7 @@ static void assert_says(const char *text, const char *what)
 		fail_msg("no '%s' in:\n%.3000s", what, text);
 }
 
-/* Both files are equal from the opening of the script to their ends. */
+/* Both files are equal from the script's opening tag to the end. */
 static void assert_same_script(const char *a, const char *b)
 {
 	const char *x = strstr(a, "<script"), *y = strstr(b, "<script");
@@ -128,7 +128,7 @@ static void estimates_have_their_interval(void **state)
 	assert_int_equal(sscanf(found, " f %llu %llu %llu %llu", &bytes, &objects, &low, &high), 4);
 	assert_int_equal(bytes, 4 * (65536 + 32));
 	assert_int_equal(objects, 4098);
-	/* blocks have a size, so the variance is 0.1 % less than that of a count of events */
+	/* each block has a size, so the variance is 0.1 % less than for a count of events */
 	assert_in_range(low, 1.0889 * 65536, 1.0919 * 65536);
 	assert_in_range(high, 10.2406 * 65536, 10.2476 * 65536);
 	free(text);
@@ -478,7 +478,7 @@ static void a_diff_tells_who_grew(void **state)
 	assert_int_equal(profile__add_lost(base, "live_full", 2), 0);
 	svg = flame_graph(profile, base);
 	text = contents(svg);
-	/* 100 samples, and 113 of the base. Each stands for R + 32 bytes. */
+	/* The profile has 100 samples, and the base has 113. Each stands for R + 32 bytes. */
 	assert_says(text, "leaky (pid 4711) against before (pid 4000): live heap: 6.3 MiB (95 %: ");
 	assert_says(text, "\nchange -832.4 KiB (95 %: -");
 	assert_says(text, ", within sampling error; only the base has 960.5 KiB in 1 stack,");

@@ -107,7 +107,7 @@ static void sampled_tables_show_intervals(void **state)
 	profile__free(profile);
 }
 
-/* Where the target took the samples, the number of its allocations is not known. */
+/* If the target itself took the samples, the number of its allocations is not known. */
 static void tables_say_who_took_the_samples(void **state)
 {
 	struct profile *profile = new_profile(1 << 20);
@@ -527,7 +527,7 @@ static void regions_and_faults_have_heads_of_their_own(void **state)
 		   ": anonymous 1.0 MiB, brk 4.0 KiB; 8.0 KiB of what was mapped before the run "
 		   "given back");
 	free(text);
-	/* the kinds are those of the whole process, so they do not add up to a part of it */
+	/* the kinds are those of the whole process, so their sum is not that of a filtered part */
 	assert_int_equal(profile__add_lost(profile, LOST_FILTERED_BYTES, 1), 0);
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "; 8.0 KiB of what was mapped before the run given back");
@@ -598,7 +598,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	(void)state;
 	STACK(profile, 1, 1024, 1230, "malloc", "cached", "main");
 	STACK(profile, 1, 1024, 60, "malloc", "leaks", "main");
-	/* printed in the row of the stack before */
+	/* printed in the same row as the previous stack */
 	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main");
 	STACK(profile, 1, 5120, 1, "malloc", "set_up", "main");
 	grow(profile, 0, 1024, -4096, 6144);

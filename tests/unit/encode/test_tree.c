@@ -28,8 +28,8 @@ static const char *name_of(const struct tree *tree, size_t i)
 					 : tree->frames[tree->nodes[i].frame].name;
 }
 
-/* Returns the node at the end of a path of names, in which each name is a child of the one before.
- * Fails if there is no such node. */
+/* Returns the node at the end of a path of names. Each name is a child of the previous name. Fails
+ * if there is no such node. */
 static const struct tree_node *node_at(const struct tree *tree, const char *const *names, size_t n)
 {
 	size_t at = 0;
@@ -130,8 +130,8 @@ static void name_all(struct profile *profile, uint64_t low, uint64_t high, const
 					 0);
 }
 
-/* A frame is a name and a module. f at two addresses in a is one frame, and f in b.so is another
- * one. Each frame has its kind. */
+/* A frame is a name and a module. Two addresses of f in /opt/a are one frame, and f in b.so is
+ * another one. Each frame has its kind. */
 static void frames_are_names_and_modules(void **state)
 {
 	static const uint64_t stacks[][2] = {{0x5001, 0x1010}, {0x5001, 0x1020}, {0x5001, 0x2010},

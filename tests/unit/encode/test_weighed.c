@@ -90,8 +90,8 @@ static void estimates_have_intervals(void **state)
 	profile__free(profile);
 }
 
-/* Calls were missed, so each amount is a lower bound. A free that was missed makes the peak too
- * large, but not what was allocated. */
+/* Calls were missed, so each amount is a lower bound. A missed free makes the peak too large, but
+ * it does not change the allocated bytes. */
 static void missed_calls_are_told(void **state)
 {
 	struct profile *profile = freed_at_the_end(524288);

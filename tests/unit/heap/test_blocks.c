@@ -53,7 +53,7 @@ static int add_to_list(const struct block *block, void *ctx)
 	return 0;
 }
 
-/* For every address of a span the block is the one that a linear search finds. */
+/* For each address of a span, blocks__find() must find the same block as a linear search. */
 static void check_all(const struct blocks *blocks, uint64_t start, uint64_t end)
 {
 	static struct list list;

@@ -10,8 +10,8 @@
 
 static struct fake fake;
 
-/* Memory of an allocator right behind a file's data counts as the file's. So it is not subtracted
- * from other anonymous memory. */
+/* An allocator's memory right behind a file's data counts as memory of the file. So it is not
+ * subtracted from the other anonymous memory. */
 static void test_span_behind_a_file(void **state)
 {
 	const struct span model = {.kind = SPAN_FREE,
@@ -76,7 +76,7 @@ static void test_pages(void **state)
 	assert_int_equal(pages->whole_free, 3 * PAGE);
 	assert_int_equal(pages->trimmable, 3 * PAGE);
 	assert_int_equal(pages->between, pages->pages - pages->live - pages->whole_free);
-	/* page 0, and page 3, of which 2040 bytes are less than half */
+	/* page 0, and page 3: its 2040 bytes in use are less than half a page */
 	assert_int_equal(pages->sparse, 2 * PAGE);
 	assert_int_equal(pages->pinned, PAGE - 40 + PAGE - 2040);
 	assert_int_equal(census.sizes[HEAP_GLIBC][heap__size_group(40)].holders, 1);
@@ -159,7 +159,8 @@ static void test_slack_that_cannot_be(void **state)
 	assert_false(heap_slack__adds_up(&slack));
 }
 
-/* The free bytes that several blocks pin on a page are shared among them by their bytes. */
+/* If several blocks pin the free bytes of a page, each block's share is by its bytes on the
+ * page. */
 static void test_shared_page(void **state)
 {
 	const struct span model = {.kind = SPAN_SLAB,

@@ -7,7 +7,7 @@
 #define MAIN   (LIB + 0xc60) /* main_arena */
 #define PARAMS (LIB + 0x174) /* mp_.n_mmaps */
 #define BRK    0x555500000000ULL
-#define HEAP   0x7f2004000000ULL /* of another arena, 64 MiB-aligned */
+#define HEAP   0x7f2004000000ULL /* heap of another arena, 64 MiB-aligned */
 #define ARENA  (HEAP + 0x30)
 #define MMAPS  0x7f3000000000ULL
 #define KEY    0x1234567890abcdefULL
@@ -15,7 +15,7 @@
 #define USED  1 /* the low bits of a size: PREV_INUSE */
 #define OTHER 4 /* NON_MAIN_ARENA */
 
-static uint64_t top_off = 96; /* of `top` in an arena; 8 in glibc 2.43 */
+static uint64_t top_off = 96; /* offset of `top` in an arena; 8 in glibc 2.43 */
 
 static void put_arena(uint64_t addr, uint64_t top, uint64_t next, uint64_t bytes)
 {
@@ -258,8 +258,8 @@ static void test_stale_key(void **state)
 	end();
 }
 
-/* The list of 32 bytes changes while it is read. So a block of it is recognized by the key and a
- * valid link. The list of 48 bytes does not change. */
+/* The list for 32 bytes changes while it is read. So a block is taken for a block of this list only
+ * if it has the key and a valid link. The list for 48 bytes does not change. */
 static void test_list_that_changes(void **state)
 {
 	static const long sizes[] = {0x290, 32, 32, 32, 32, 32, 48, 48, 0};

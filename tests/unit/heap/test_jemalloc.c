@@ -9,7 +9,7 @@
 #define EDATA (META + 0x300000)
 #define HEAP  0x7f3000000000ULL
 
-#define DEEP_LEAF (META + 0x100040) /* of a tree of three levels, where LEAF is its parent */
+#define DEEP_LEAF (META + 0x100040) /* a leaf of a tree of three levels; LEAF is its parent */
 
 #define PLUGIN	      0x7f0f00000000ULL /* a library with memory of the heap right behind it */
 #define FAKE_FILE     "rw-p 00001000 08:01 78 /usr/lib/plugin.so"
@@ -195,7 +195,7 @@ static void test_extents_alone(void **state)
 }
 
 /* The kernel maps a file where there is room: often right below memory that jemalloc has mapped
- * before. Words of that memory are not tried before those of jemalloc's own data. */
+ * before. The words of jemalloc's own data are tried before the words of that memory. */
 static void test_behind_files(void **state)
 {
 	(void)state;
@@ -206,7 +206,7 @@ static void test_behind_files(void **state)
 	behind_files = false;
 }
 
-/* A reader for 5.3 would take a record of 5.2 with the size class 5 for the record of a free
+/* A reader for 5.3 would mistake a record of 5.2 with the size class 5 for the record of a free
  * extent. */
 static void test_old_slabs(void **state)
 {
@@ -231,9 +231,9 @@ static void test_old_slabs(void **state)
 	version = V5_3;
 }
 
-/* Only slabs, which could also be slabs of blocks of other sizes. In steps of 8 bytes, the classes
- * with the numbers 2 and 6 have 24 and 56 bytes. The usual classes with these numbers have 32 and
- * 96 bytes. */
+/* There are only slabs, and the number of a slab's class alone leaves two sizes possible. In steps
+ * of 8 bytes, the classes with the numbers 2 and 6 have 24 and 56 bytes. The usual classes with
+ * these numbers have 32 and 96 bytes. */
 static void test_slabs_tell_classes(void **state)
 {
 	const uint64_t sizes[] = {eight ? 24 : 32, eight ? 56 : 96};
@@ -313,8 +313,8 @@ static void test_large_pages(void **state)
 	end();
 }
 
-/* The number of its size class says that the first block is as large as its extent. This is right
- * if jemalloc adds no page to large blocks. If another block does not begin at a page, jemalloc
+/* By the number of its size class, the first block is as large as its extent. This is right if
+ * jemalloc adds no page to large blocks. But if another block does not begin at a page, jemalloc
  * adds a page to large blocks. Then it is 5.3.1, and the first block is one page smaller than its
  * extent. */
 static void test_whole_extents(void **state)
@@ -617,7 +617,7 @@ static bool is_old_cache(void)
 	return cache_form <= CACHE_5_2;
 }
 
-/* The offset of the two addresses in a cache of 5.1 or 5.2, and of the second array. */
+/* In a cache of 5.1 or 5.2: the offset of the two addresses. The second array is behind them. */
 static uint64_t addresses(void)
 {
 	return (eight ? 936 : 864) + (cache_form == CACHE_5_2 ? 56 : 32);
@@ -745,7 +745,7 @@ static void test_no_thread_cache(void **state)
 			fake__put(&fake, SLOTS, 0);
 		if (i == 2)
 			fake__put(&fake, end_of_bin(n_slab()), 0);
-		if (i == 3) /* a bin that does not adjoin the one before */
+		if (i == 3) /* a bin that does not adjoin the previous bin */
 			fake__put(&fake, CACHE + 24 * 20 + 16, 0);
 		if (i == 4) /* a bin whose head is behind its end */
 			fake__put(&fake, CACHE + 24 * 20, end_of_bin(20) + 8);

@@ -100,8 +100,8 @@ static void test_a_list_is_one_leak(void **state)
 	made_heap__free(&heap);
 }
 
-/* The second of two circles leads to the first. The first circle is found earlier. At first it is
- * taken, with the blocks below it, for a leak of its own. */
+/* The second of two circles leads to the first. The first circle is found earlier. Until the second
+ * one is found, the first circle and the blocks below it count as a leak of their own. */
 static void test_circles(void **state)
 {
 	struct leak *leaks;

@@ -212,7 +212,7 @@ static void test_a_queue_that_is_full(void **state)
 	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
 	for (uint64_t i = 0; i < CHILDREN; i++) {
 		span__add_block(span, base + i * STEP, true);
-		if (i % 2) /* every other block points to the one before */
+		if (i % 2) /* every other block points to the previous block */
 			fake__put(fake, base + i * STEP, base + (i - 1) * STEP);
 	}
 	span__add_block(span, table, true);

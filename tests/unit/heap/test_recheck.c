@@ -165,7 +165,7 @@ static void test_words_in_free_memory(void **state)
 	end();
 }
 
-/* glibc links free chunks by addresses in the last word of the block before the chunk. */
+/* In glibc, a link between free chunks points to the last word of the block before the chunk. */
 static void test_links_of_glibc(void **state)
 {
 	enum { LARGE = 64, LAST = 128 };

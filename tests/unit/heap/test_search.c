@@ -271,8 +271,8 @@ static void lie_of_content(struct why_sums *sums, struct lost_block *lost)
 	lost[1].content++;
 }
 
-/* With this false answer, more of the asked blocks would be on the final list than the verdicts
- * call lost. */
+/* This false answer marks one more block as asked for. Then more such blocks would be on the final
+ * list than the verdicts call lost. */
 static void lie_of_choice(struct why_sums *sums, struct lost_block *lost)
 {
 	(void)sums;

@@ -119,10 +119,10 @@ static void test_blocks_look_alike(void **state)
 	end();
 }
 
-/* A pointer behind a header differs from a pointer to the start. A pointer to an element of an
- * array differs, too. Blocks with such a pointer are still roughly alike, because remains of older
- * blocks look like this. In the last word, which may be beyond the requested size, all pointers are
- * alike. */
+/* A pointer to the place behind a block's header differs from a pointer to the block's start. So
+ * does a pointer to an element of an array. Blocks with such a pointer are still roughly alike,
+ * because remains of older blocks look like this. In the last word, which may be beyond the
+ * requested size, all pointers are alike. */
 static void test_distances(void **state)
 {
 	static const uint64_t array[33] = {1};

@@ -107,7 +107,7 @@ static inline void assert_with_many_groups(int (*fn)(void))
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* A thread that sets its name, writes its tid to *arg, a pid_t, and ends when *arg is 0. */
+/* Sets the thread's name, writes its tid to *arg (a pid_t), and ends when *arg is 0. */
 static inline void *sleeper(void *arg)
 {
 	pid_t *tid = arg;

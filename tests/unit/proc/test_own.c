@@ -27,7 +27,7 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* The reported CPU time must equal that of this process's own clock, within 10 us, because
+/* The reported CPU time must equal the time of this process's own clock, within 10 us, because
  * getrusage() counts in microseconds. A child's time is added when the child ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
@@ -56,8 +56,8 @@ static void cpu_time_is_ours_and_our_childrens(void **state)
 	assert_true(after + 10000 >= own + child_ns);
 }
 
-/* Runs in a child. The child's peak begins at the memory that it has then, not at its parent's
- * peak. */
+/* Runs in a child. The child's peak begins at the memory that the child has after fork(), not at
+ * the parent's peak. */
 static void peak_outlives_the_memory(void **state)
 {
 	const size_t size = 64 * MIB;
@@ -78,8 +78,8 @@ static void peak_outlives_the_memory(void **state)
 		munmap(memory, size);
 		if (own__peak_bytes(&after))
 			_exit(2);
-		/* allows for other pages that were freed, and for the kernel's counts, which it
-		 * updates in batches */
+		/* allows for other pages that were freed, and for counts that the kernel updates
+		 * only in batches */
 		_exit(after >= before + size - 4 * MIB && after <= before + size + 16 * MIB ? 0
 											    : 3);
 	}

@@ -146,10 +146,10 @@ static void test_effective_user(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		/* All four numbers of status differ: real, effective, saved, of the file system. */
+		/* The real, the effective and the saved user in status differ. */
 		if (setresuid(1001, 4000000002, 1003))
 			_exit(1);
-		/* A change of the user clears this setting, so it comes afterwards. */
+		/* A change of the user clears this setting, so the change comes first. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "x", 1) != 1)
 			_exit(1);

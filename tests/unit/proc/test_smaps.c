@@ -163,7 +163,7 @@ static void endless_line(void **state)
 	assert_int_equal(skipped, 1);
 }
 
-/* When the next mapping is read, the one before is no longer kept in memory. */
+/* When the next mapping is read, the previous mapping is no longer kept in memory. */
 static void a_million_mappings(void **state)
 {
 	_cleanup_close_ int fd = memfd_create("smaps", MFD_CLOEXEC);

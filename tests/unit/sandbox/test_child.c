@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When a child is forked while probes are in place, it gets a copy of their descriptors. Here pipes
- * stand for probes: the reader sees when no copy of the writer's end is left. Slow children stand
- * for those that get no CPU. */
+/* When a child is forked while probes are in place, it gets copies of the probes' descriptors. Here
+ * pipes stand for probes: the reader sees when no copy of the writer's end is left. Slow children
+ * stand for children that get no CPU. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -23,9 +23,9 @@ static void assert_demangles(const char *mangled, const char *expected)
 }
 
 /* Demangles `name` and `slow` in turn, until `name` is left mangled. `slow` takes too long, so it
- * is left mangled each time. It uses time, but time is also added from moment to moment. So more
- * than one slow name may be needed. Returns how many names were left mangled, `name` included, or 0
- * if `name` is still demangled. */
+ * is left mangled each time. Each attempt uses up time, but time is also added from moment to
+ * moment. So more than one attempt may be needed. Returns how many names were left mangled, `name`
+ * included, or 0 if `name` is still demangled. */
 static uint64_t slow_until_left_mangled(const char *slow, const char *name)
 {
 	for (uint64_t n = 1; n <= 20; n++) {
@@ -183,8 +183,8 @@ static void endless_conversion(char *text)
 	strcat(text, "Ev");
 }
 
-/* Names that would take years, although they have little output. The two of Rust have a binder of
- * 62^9 lifetimes in the path of an impl, which is not printed. */
+/* Names that would take years, although they have little output. The two names of Rust have a
+ * binder of 62^9 lifetimes in the path of an impl. This path is not printed. */
 static void test_endless_work(void **state)
 {
 	char text[1024];

@@ -25,7 +25,8 @@ static struct dwarf_frames answer(uint32_t line)
 	return frames;
 }
 
-/* Adds a few answers per round. Compares what is kept with an array of the answers by address. */
+/* Adds a few answers per round. Compares the answers that are kept with an array that has the
+ * answer for each address. */
 static void test_answers_are_kept(void **state)
 {
 	enum { ADDRESSES = 500, NOT_ASKED = -1 };

@@ -329,7 +329,7 @@ static size_t random_text(uint64_t *x, char *text, bool sane)
 	return len;
 }
 
-/* If only some addresses are wanted, they have the same names. */
+/* If only some addresses are wanted, these must have the same names as when all are wanted. */
 static void assert_same(const struct perf_map *map, const char *text, size_t len, size_t skipped,
 			uint64_t every)
 {

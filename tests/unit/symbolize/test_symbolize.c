@@ -128,7 +128,7 @@ static void assert_location(const struct profile *profile, uint64_t addr, const 
 	assert_int_equal(location->reason, reason);
 }
 
-/* The address of a vdso function, from the program's own dynamic linker, which finds it by
+/* The address of a vdso function. The program's own dynamic linker finds the function by its
  * version. */
 static uint64_t vdso_function(const char *name)
 {
@@ -484,7 +484,7 @@ static bool finds_line(struct namer *namer)
 	return found;
 }
 
-/* A run that lasts long does not lose lines for good after files have used up the time. */
+/* Files have used up the time. A long run still gets lines later, because time comes back. */
 static void test_time_comes_back(void **state)
 {
 	const struct symbolize_options quick = {.lines_s = 0.9, .share = 1};

@@ -587,7 +587,7 @@ static void test_order_of_sources(void **state)
 	assert_found_in("order", shown, "shown");
 }
 
-/* The addresses in a debug file are those of the program, whatever its program headers say. */
+/* Addresses in a debug file are the program's, whatever the debug file's program headers say. */
 static void test_headers_of_debug_file(void **state)
 {
 	static const unsigned char zeros[8];
@@ -883,7 +883,8 @@ static void test_cut_short_meanwhile(void **state)
 	free(good);
 }
 
-/* A string table without a NUL at its end, at the end of a file that fills its last page. */
+/* A string table without a NUL at its end. The table ends where the file ends, and the file fills
+ * its last page. */
 static void test_unterminated_names(void **state)
 {
 	size_t len, page;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The requests in the queues: names, intervals, and bytes allocated in them. Nothing is sent. */
+/* The requests in the queues: names, intervals, and the bytes that were allocated in these
+ * intervals. Nothing is sent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -310,7 +311,7 @@ static void requests_of_the_push_api(void **state)
 	profile__free(profile);
 }
 
-/* Half a queue is full although its receiver has not failed: the feed is to wait. If the receiver
+/* If half of a queue is full, but its receiver has not failed, the feed must wait. If the receiver
  * fails, waiting does not help. */
 static void a_queue_may_be_behind(void **state)
 {

@@ -342,7 +342,7 @@ static void an_estimate_has_its_interval(void **state)
 	free(text);
 }
 
-/* If samples were missed, any amount more may be live. */
+/* If samples were missed, live memory has no upper limit. */
 static void a_lower_bound_has_no_interval(void **state)
 {
 	struct profile *profile = new_profile(1024);
@@ -372,7 +372,7 @@ static void a_lower_bound_has_no_interval(void **state)
 	free(text);
 }
 
-/* The heap of a process limits the estimate of this process. It does not limit that of a group. */
+/* The heap of a process limits the estimate of this process, but not the estimate of a group. */
 static void a_group_may_hold_more_than_one_heap(void **state)
 {
 	(void)state;
@@ -525,8 +525,9 @@ static void names_of_addresses(void **state)
 			assert_says("/pid/7/pprof/symbol", NULL, body, 200, part);
 		}
 	}
-	/* The first of the two addresses is the largest possible one, or one less. A loop that ends
-	 * above this address plus 1 would never end. Only the second address is known. */
+	/* The first of the two addresses is the largest possible one, or one less. A loop over this
+	 * address and the next one must end, even if a sum overflows. Only the second address is
+	 * known. */
 	snprintf(part, sizeof(part), "0x%" PRIx64 "\t", profile->locations[0].addr);
 	for (int i = 0; i < 2; i++) {
 		snprintf(body, sizeof(body), "0x%s+0x%" PRIx64,
@@ -829,7 +830,7 @@ static void a_rise_is_noted(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
 }
 
-/* A process grows, and then rests: its newest profile is said to be still right. */
+/* A process grows, and then rests: the tracer says that its newest profile is still right. */
 static void a_rise_ends_while_the_process_rests(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -873,8 +874,8 @@ static int come_large(pid_t pid, size_t bytes)
 	return rc;
 }
 
-/* A process is killed while it grows, as by the OOM killer. It surely grows no more, and gets no
- * more windows. */
+/* A process is killed while it grows, for example by the OOM killer. It surely grows no more, and
+ * gets no more windows. */
 static void a_rise_ends_with_its_process(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -895,8 +896,8 @@ static void a_rise_ends_with_its_process(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
 }
 
-/* Growth is judged by what a process held, which stays known when its old snapshots are deleted to
- * make room. */
+/* Growth is judged by the memory that a process held. This stays known when old snapshots of the
+ * process are deleted to make room. */
 static void history_outlives_snapshots(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -1223,7 +1224,7 @@ static void silence_is_told(void **state)
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for 100 s");
 	tell(&(struct feed_message){.kind = FEED_ROUND, .every_s = 15}); /* the round failed */
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
-	/* a process that is left alone is named in each round, also if all fail */
+	/* a process that is left alone is named in each round, even if all rounds fail */
 	tell(&(struct feed_message){.kind = FEED_INACTIVE, .pid = 8});
 	assert_says("/healthz", NULL, NULL, 503, "no profiles for ");
 	tell(&(struct feed_message){.kind = FEED_SAME, .pid = 7});
