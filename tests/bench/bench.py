@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tracing costs, beside other tools, in one run. Root.
+"""What tracing costs, beside other tools, in one run. Needs root.
 
 usage: bench.py [--quick] [--allow-missing] [--only PART,...] [--markdown FILE]
 
@@ -18,16 +18,16 @@ the machine hits all alike. The medians over the rounds and their extremes are p
    CPU time. This would be the rate if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
-   (build/progs/deep): the cost of a pair at -i 1, where every call is sampled, minus that of a pair
-   at an interval so large that no call is sampled.
+   (build/progs/deep): the cost of a pair at -i 1, where every call is sampled, minus the cost of a
+   pair at an interval so large that no call is sampled.
 5. How long the unwind table of a library takes to build, and its size in the kernel.
 6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether
    both name the same functions. Both programs have one thread, and their CPU time is compared.
 
 7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
    empty programs on the same instructions; memtrace. The time that memtrace adds is compared with
-   that of two empty programs on glibc's malloc and free, and with that of the empty programs on the
-   same instructions. The two comparisons differ where probes must be on a ret instruction.
+   the time that two empty programs add on glibc's malloc and free, and with the time that the empty
+   programs add on the same instructions. The two comparisons differ where probes must be on a ret.
 8. For 1 to 1,000 sleeping processes, named or selected: how long it takes until they are traced,
    and until their probes are gone, and how much memory and CPU time memtrace needs.
 9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is
@@ -105,7 +105,7 @@ OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, whose code differs a l
 OF_REDIS = 0.60  # of the untraced SET/s
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # of redis's untraced throughput, at --max-overhead 5
-OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
+OF_CLIENTS = (0.99, 1.05)  # of the untraced SET/s and 99th percentile, at the default limit
 OF_AGENT = 0.95  # of the untraced SET/s, at the agent's default limits
 OF_HUNG = 0.95  # of the untraced speed, from a second after memtrace hangs
 OF_WSGI = 0.95  # of the untraced requests a second, at memtrace's defaults

@@ -3,9 +3,9 @@
  * functions are followed. Else the input is code and an unwind table for it, and the code is put
  * into an ELF file.
  *
- * The first byte of such an input is the number of rows. Each row takes two bytes: its distance to
- * the row before, less 1, and its rule. The next byte is the function's entry, as an offset in the
- * code. The rest is code. */
+ * The first byte of such an input is the number of rows. Each row takes two bytes: its distance
+ * from the row before, minus 1, and its rule. The next byte is the function's entry, as an offset
+ * in the code. The rest is code. */
 #include "fuzz.h"
 
 #include <elf.h>

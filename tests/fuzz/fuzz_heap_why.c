@@ -124,8 +124,8 @@ static struct lost list_too_many(struct image *image, const struct reach *reach)
 	return lost;
 }
 
-/* Two rechecks must take off the list all blocks to which a root leads, and no other blocks. (What
- * looks like a link of glibc counts only if both rechecks find it at the same place.) */
+/* Two rechecks must remove from the list all blocks to which a root leads, and no other blocks.
+ * (What looks like a link of glibc counts only if both rechecks find it at the same place.) */
 static void check_taken_off(struct image *image, const struct blocks *blocks,
 			    const struct roots *roots, const struct reach *reach)
 {

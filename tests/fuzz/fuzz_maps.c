@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The text of /proc/PID/maps and, behind an empty line, mappings that are made afterwards. */
+/* The text of /proc/PID/maps and, after an empty line, mappings that are made later. */
 #include "fuzz.h"
 
 #include "proc/maps.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The input stands for what the child that reads symbols sends if hostile code controls this child.
- * Numbers in the input are looked up as addresses. */
+/* The input stands for what a child that reads symbols sends to its parent. Hostile code may
+ * control this child. Numbers in the input are looked up as addresses. */
 #include "fuzz.h"
 #include "symtab.h"
 

@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(reply.status == 200 || reply.status == 202 || reply.status == 301 ||
 			reply.status == 303 || (reply.status >= 400 && reply.status < 500) ||
 			reply.status == 503);
-		/* of a header's value, a client may choose only a number */
+		/* a client may choose a number in a header's value, but nothing else of it */
 		require(!reply.location ||
 			!reply.location[strspn(reply.location, "/pid0123456789")]);
 		require(!reply.file || strspn(reply.file, "heap.bgz") == strlen(reply.file));

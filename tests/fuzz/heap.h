@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The made-up memory of a process, for the readers of heaps. A target first lays out a heap that is
- * valid. The input then changes words of the heap: some before it is read, some meanwhile. */
+ * valid. The input then changes words of the heap: some before the heap is read, and some during
+ * the reading. */
 #ifndef MEMTRACE_TESTS_FUZZ_HEAP_H
 #define MEMTRACE_TESTS_FUZZ_HEAP_H
 

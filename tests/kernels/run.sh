@@ -5,7 +5,7 @@
 # core of the live tests.
 # Usage: tests/kernels/run.sh [6.1|6.12|newest]...  (default: the first two, at once;
 #                                                   docs/kernels.md says why)
-#        tests/kernels/run.sh --list  prints each one's package and kinds of probe
+#        tests/kernels/run.sh --list  prints each kernel's package and kinds of probe
 #                                     (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.

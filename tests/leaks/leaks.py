@@ -14,9 +14,10 @@ usage: tests/leaks/leaks.py [NAME=VALUE...]  or: make leaks NAME=VALUE...
   JOBS=1             runs at a time: programs take a core each, and threads two
   RESULTS=FILE       another file of results
 
-In a run, the program warms up for two seconds, is watched untraced for three, traced, and watched
-for three again. The truth is what the program reports when tracing begins and when it ends. Each
-process is started and ended here, by pid. Every wait is bounded."""
+In a run, the program warms up for two seconds. It is watched untraced for three seconds, then it is
+traced, then it is watched for three seconds again. The truth is what the program reports when
+tracing begins and when it ends. Each process is started and ended here, by pid. Every wait is
+bounded."""
 import collections
 import concurrent.futures
 import json
@@ -147,8 +148,8 @@ def sum_of(a, b):
 def rows_of(profiles, method):
     """[frames, estimate, low, high] in the order of --leaks: stacks that surely grow come first.
     Stacks with the same frames are one row. An allocator's own regions are left out, because its
-    blocks are in them. Method faults knows no rates: its estimate is the memory that has become
-    resident, per second."""
+    blocks are in them. The method "faults" gives no rates. So its estimate is the memory that
+    became resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:

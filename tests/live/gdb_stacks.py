@@ -3,10 +3,10 @@
 unwinds.
 
 The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out
-(path). The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first),
-outermost]; outermost: true if the stack ends there by the unwind information, false if gdb could
-not go on. start: the address of the dynamic linker's entry point, where the process begins. status:
-the exit status."""
+(path). The script writes JSON to out, with three keys. calls: the calls in order, as [function,
+rdi, rsi, rsp, pcs (leaf first), outermost]. outermost: true if the unwind information says that the
+stack ends there, false if gdb could not go on. start: the address of the dynamic linker's entry
+point, where the process begins. status: the exit status."""
 import json
 import os
 import re
@@ -24,7 +24,7 @@ result = {"calls": [], "start": 0, "status": None}
 
 
 class Function(gdb.Breakpoint):
-    """A breakpoint on a function's first instruction, before the function sets up its frame."""
+    """A breakpoint on a function's first instruction, where the function has no frame yet."""
 
     def __init__(self, name, addr):
         super().__init__(f"*{addr:#x}", internal=True)

@@ -52,8 +52,8 @@ def expect_words(text, *words):
 # --- the list of tests ---
 
 tests = {}  # name -> function; in the order of definition
-sociable = set()  # names of the tests that may run beside others of this set
-wide = set()  # names of the tests that may run beside others of this set, from other files
+sociable = set()  # names of the tests that may run beside each other
+wide = set()  # names of the tests that may run beside tests of this set from other files
 lengthy = set()  # names of the tests that `make test` leaves to `make test-long`
 
 
@@ -72,8 +72,8 @@ def test(function=None, *, beside=False, long=False):
     set it. They measure time or cost, they place probes for the whole machine (processes not named
     by pid), or they count something of the whole machine. beside="wide": the test places probes for
     the whole machine, but does not measure time or cost, and counts nothing of the whole machine.
-    It may run beside such tests of other files. It may not run beside those of its own file,
-    because they often trace processes of the same name. long: the test takes more than about five
+    It may run beside such tests of other files. It may not run beside tests of its own file,
+    because these often trace processes of the same name. long: the test takes more than about five
     seconds, and a shorter test finds the common faults of the same code. Only `make test-long` runs
     it, not `make test`."""
     if not function:
@@ -121,8 +121,8 @@ def found_kinds():
 
 
 def kinds():
-    """The kinds of probe to test here, best first. The list also has kinds that this version of the
-    kernel should have and memtrace does not find, so that their tests fail."""
+    """The kinds of probe to test here, best first. A kind that this kernel version should have is
+    in the list even if memtrace does not find it: its tests then fail."""
     return [kind for kind in KIND_SINCE if kind in promised_kinds() | found_kinds()]
 
 
@@ -331,8 +331,8 @@ class Endless(Target):
 
 
 class Tracer:
-    """A memtrace that traces running processes or a command. It traces when the constructor
-    returns, until stop()."""
+    """A memtrace that traces running processes or a command. It traces from the end of the
+    constructor until stop()."""
 
     def __init__(self, *args, wait=True, **options):
         self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)

@@ -47,7 +47,7 @@ def hostile_library(directory, code=""):
 
 
 def sparse_library(directory):
-    """A library with some KiB on the disk, whose program header claims a GiB of code."""
+    """A library that takes some KiB on the disk. Its program header claims a GiB of code."""
     library = hostile_library(directory)
     with open(library, "r+b") as file:
         header = file.read(64)
@@ -64,5 +64,5 @@ def sparse_library(directory):
 
 
 def library_of_calls(directory):
-    """A library with 256 MiB of code, every byte of which begins a call."""
+    """A library with 256 MiB of code, in which a call begins at every byte."""
     return hostile_library(directory, '__asm__(".text\\n.fill 268435456, 1, 0xe8\\n");\n')

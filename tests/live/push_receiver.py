@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A receiver of pushed profiles: Pyroscope's /ingest and push API, and OTLP over HTTP. It reads
-them with the protocols' own schemas. A test chooses whether it answers well, with an error, or not
-at all."""
+them with the protocols' own schemas. A test chooses whether the receiver accepts a request, answers
+with an error, or does not answer."""
 import collections
 import gzip
 import http.server
@@ -127,7 +127,7 @@ class Receiver:
 
     def __init__(self):
         self.mode, self.answer_headers = 200, {}
-        self.requests = []  # list of Request; .status of each: the status of the answer, or "hung"
+        self.requests = []  # each a Request; .status: the status of the answer, or "hung"
         self.hanging = 0
         receiver = self
 

@@ -11,8 +11,9 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
 
 A test that cannot run here is skipped, and the reason is printed. With CI=true or
 MEMTRACE_NO_SKIP=1 in the environment, such a test fails. While another tracer has probes in place,
-tests that run alone cannot run. Their names are then printed first. A kind of probe is listed if
-this version of the kernel should have it, or if memtrace finds it.
+tests that run alone cannot run. The names of these tests are then printed first. The list has the
+tests of a kind of probe if this version of the kernel should have the kind, or if memtrace finds
+it.
 
 Tests that may run beside others (harness.test) run first: as many at a time as CPUS_EACH and
 CPUS_EACH_LONG allow. Then come tests whose probes are in the code of all processes,
@@ -51,8 +52,8 @@ HARM = re.compile(r"code changed after the end|code is still changed|code is cha
                   r"died\b|its output ended|status -(4|5|6|7|8|11)\b|not what it wrote|"
                   r": \(?-(4|5|6|7|8|11)\b.* instead of|\"intact\": false|BrokenPipe|Sanitizer",
                   re.S)
-# Words of tests that have tried twice themselves. With more attempts, chance would let wrong
-# figures pass.
+# Words of failures in tests that try twice by themselves. With more attempts, wrong figures could
+# pass by chance.
 TRIED = re.compile(r"twice wrong|said to grow twice")
 LIMIT_S = 900
 CPUS_EACH = 0.4  # CPUs for each short test; such a test waits most of the time
@@ -82,7 +83,7 @@ def beside_whom():
 
 
 class TooLong(BaseException):
-    """Not an Exception, so that no test takes it for a failure that it expects."""
+    """Not an Exception, so that no test takes it for a failure that the test expects."""
 
 
 def run_one(name, reason, verbose):
@@ -134,7 +135,7 @@ def fork_one(name, reason, verbose):
 
 def run_beside(names, choose, at_once, reason, verbose, note):
     """Runs at_once tests at a time. choose(waiting, running) returns the waiting test to start
-    next, or None if none of them may run beside the running tests."""
+    next, or None if no waiting test may run beside the running tests."""
     waiting, running = list(names), {}  # running: pid -> name, start, file
     try:
         while waiting or running:
@@ -163,7 +164,7 @@ def run_beside(names, choose, at_once, reason, verbose, note):
 
 def choose_sociable(waiting, running):
     """Tests with perf uprobes mostly wait for the kernel, which removes these probes one after the
-    other. So only one of these tests runs at a time, or two when no other tests are left. Those of
+    other. So only one of these tests runs at a time, or two when no other tests are left. Tests of
     `make test` run first."""
     perf = [name for name in waiting if name.endswith("[perf]")]
     others = [name for name in waiting if not name.endswith("[perf]")]

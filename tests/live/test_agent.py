@@ -225,8 +225,8 @@ def agent_is_read_by_others():
 
 @test(beside=True)
 def agent_heap_of_some_seconds():
-    """go tool pprof reads from heap?seconds=S the memory that leaks in these S seconds. Meanwhile
-    other clients are served. Too many such requests at once are refused."""
+    """From heap?seconds=S, go tool pprof reads the memory that leaks in these S seconds. Meanwhile
+    the agent serves other clients. Too many such requests at once are refused."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
             Agent("-p", target.pid, "-i", "1", "--max-overhead", "off") as agent, \
             contextlib.ExitStack() as stack:
@@ -329,8 +329,8 @@ def agent_and_hostile_clients():
 
 @test(beside=True)
 def agent_and_slow_clients():
-    """More clients than the agent accepts send a byte now and then. Other clients still get their
-    answer after a while."""
+    """Slow clients, more than the agent accepts, send a byte now and then. Other clients still get
+    their answer after a while."""
     with watching_a_leak() as (target, agent), contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.socket()) for _ in range(250)]
         for s in slow:
@@ -421,7 +421,7 @@ def agent_and_many_costly_requests():
             return stack.enter_context(socket.create_connection(("127.0.0.1", agent.port),
                                                                 timeout=60))
 
-        took = math.inf  # the shortest of three: other tests may hold up one of them
+        took = math.inf  # the shortest of three times: other tests may slow a request
         for _ in range(3):
             begin = time.monotonic()
             connection = connect()
@@ -584,8 +584,8 @@ def agent_names_are_text():
 
 @test(beside=True)
 def agent_begins_anew_with_a_good_configuration():
-    """After SIGHUP a good file is applied. A bad file is refused with the number of its line, and
-    the old configuration stays in force. A killed tracer is started again."""
+    """After SIGHUP a good file is applied. A bad file is refused with the number of the bad line,
+    and the old configuration stays in force. A killed tracer is started again."""
     ports = free_port(), free_port()
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "agent.conf")
@@ -629,7 +629,7 @@ def agent_begins_anew_with_a_good_configuration():
 @test(beside=True)
 def agent_begins_anew_without_those_that_have_ended():
     """One of two named processes has ended. After SIGHUP the other one is traced again. When both
-    have ended, so does the agent."""
+    have ended, the agent ends, too."""
     with Target("truth_basic") as target, Target("truth_basic") as other, \
             Agent("-p", f"{target.pid},{other.pid}") as agent:
         agent.wait_for(target.pid, other.pid)
@@ -675,7 +675,7 @@ def agent_tells_the_service_manager():
 
 def check_left_alone(agent, target, other, probed):
     """A deactivated target is not traced. After its activation it is traced, with counts that begin
-    at 0. `other` is traced all the time. probed(): has the target's code probes?"""
+    at 0. `other` is traced all the time. probed(): are probes in the target's code?"""
     pid, path = target.pid, f"/pid/{target.pid}"
 
     def is_active(wanted):
@@ -819,8 +819,8 @@ def agent_leaves_alone_an_exec_by_thread():
 
 @test(beside="wide")
 def agent_leaves_alone_what_is_selected():
-    """A process that was selected by name can be deactivated and activated, too, also after its
-    exec. In this case, probes are in the code of all processes."""
+    """Processes that were selected by name can be deactivated and activated, too, even after an
+    exec. For such processes, probes are in the code of all processes."""
     program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "0") as other:
         shell = os.path.join(directory, "leaking")
@@ -902,7 +902,7 @@ def agent_sees_what_others_allocate_in_a_process():
         wait_until(lambda: agent.targets()[other.pid]["snapshot"] >=
                    before[other.pid]["snapshot"] + 5, "five profiles")
         rounds = agent.targets()[target.pid]["snapshot"] - before[target.pid]["snapshot"]
-        # an idle process would have only two or three profiles, because idle processes get fewer
+        # an idle process would have only two or three profiles, because it gets fewer of them
         expect(rounds >= 4, f"{rounds} profiles; of a process that works, five")
         target.say("stop")
         truth = json.loads(target.line())

@@ -141,7 +141,7 @@ def alloc_without_return_probes(kind):
                 expect(profile["alloc_calls"] >= 1000, "calls seen:", profile["alloc_calls"])
                 expect_equal((profile["live_bytes"], losses(profile)), (0, {}),
                              "live bytes, and what is lost")
-    # memtrace uses none by default where return probes would make the kernel kill the target
+    # by default memtrace uses no return probes where they would make the kernel kill the target
     default = 0 if "no return probes" in said[False] else 1000
     expect_equal(changed, {False: default, True: 0}, "calls that were to return elsewhere")
     options = ("-i", "1", "--no-return-probes")
@@ -180,7 +180,7 @@ def alloc_destroyed_at_once(kind):
 @test(beside=True)
 def alloc_destroyed_unseen():
     """memtrace does not know which blocks belonged to destroyed heaps, so some freed blocks seem to
-    be live. So no output may call its figures exact."""
+    be live. So no output may call the figures exact."""
     with place() as directory:
         prefix = os.path.join(directory, "destroyed")
         with Target("truth_alloc_mi", "--default") as target:
@@ -294,8 +294,8 @@ def alloc_cxx(kind):
 def alloc_bad_alloc(kind):
     """A traced program catches the same exceptions as an untraced one, ten thousand times with
     glibc and the best kind of probe. Other kinds differ only at a function's entry, and other
-    allocators only in their code, so they get fewer rounds. (Debian's mimalloc is built as C: it
-    aborts instead of throwing, traced or not.)"""
+    allocators only in their code, so these runs have fewer rounds. (Debian's mimalloc is built as
+    C: it aborts instead of throwing, traced or not.)"""
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
         rounds = "1000" if kind != kinds()[0] else "3000" if name else "10000"
@@ -324,8 +324,9 @@ def alloc_all_names(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_standin(kind):
-    """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins define their
-    names (tests/progs/standin.cc). No call is missed or counted twice."""
+    """Stand-ins define the functions of two allocators that Debian does not have: Google's
+    tcmalloc, and a newer C library's malloc (tests/progs/standin.cc). No call is missed or counted
+    twice."""
     for name in ("google", "glibc"):
         preload = os.path.join(PROGS, f"standin_{name}.so")
         programs = (("truth_alloc_names",), ("truth_basic", "--portable"))
@@ -340,9 +341,9 @@ def alloc_standin(kind):
 
 @test_each_kind(beside=True)
 def alloc_standin_linked(kind):
-    """The stand-in is linked into a program that is stripped of all names but those that it exports
-    to libc, as vendors' servers are. The target's functions have no names then, so only the sum is
-    compared."""
+    """The stand-in is linked into a program. As in vendors' servers, all names are stripped from
+    this program, except those that it exports to libc. The target's functions have no names then,
+    so only the sum is compared."""
     truth, profile, _ = trace_script(kind, "truth_alloc_google")
     check_functions(truth, profile)
     truth, profile, _ = trace_script(kind, "truth_alloc_google_stripped", options=("-i", "1"))
@@ -414,8 +415,8 @@ input()
 
 
 def trace_python(kind, command, setting):
-    """Traces a Python that holds objects. Returns memtrace's result, and how many blocks of its
-    pool Python itself counts."""
+    """Traces a Python that holds objects. Returns memtrace's result, and the number of blocks in
+    the pool by Python's own count."""
     with contextlib.ExitStack() as stack:
         target = start([*command, "-c", HOLD], env={**os.environ, "PYTHONMALLOC": setting})
         stack.callback(end, target)
@@ -432,8 +433,8 @@ def trace_python(kind, command, setting):
 
 
 def check_pool(kind, *command):
-    """Returns how many blocks of the pool Python counts. Perf uprobes are too slow for so many
-    copies, and memtrace says so."""
+    """Returns the number of blocks in the pool by Python's own count. Perf uprobes are too slow for
+    so many copies, and memtrace says so."""
     result, blocks = trace_python(kind, command, "pymalloc")
     profile = result.json()
     if kind == "perf":
@@ -484,8 +485,8 @@ def alloc_python_copied_debian_13(kind):
 @test(beside=True, long=True)
 def alloc_python_others():
     """As alloc_python_copied, with Pythons that have no such copies, and call the pool's functions.
-    With PYTHONMALLOC=debug, Python's own functions return other addresses than those of the
-    pool."""
+    With PYTHONMALLOC=debug, Python's own functions return other addresses than the pool's functions
+    do."""
     said = []
     for version, path in sorted(other_pythons().items()):
         for setting in ("pymalloc", "debug"):

@@ -56,8 +56,8 @@ def live_of(profile, function):
 def budget_bursts():
     """A target runs at full speed for a second, between times of silence. It loses as much speed as
     memtrace prints, and no more than the limit allows. Speed is the number of pairs of malloc and
-    free per CPU time. The target's speed is compared with that of an untraced loop that runs on the
-    same CPU at the same time."""
+    free per second of CPU time. The target's speed is compared with that of an untraced loop that
+    runs on the same CPU at the same time."""
     def bursts(*targets):
         before = [cpu_ns(target.pid) for target in targets]
         for target in targets:
@@ -312,8 +312,8 @@ def held(pid, programs):
 
 @test(long=True)
 def budget_nothing_leaks():
-    """memtrace has as many links, maps and descriptors and as much memory after hundreds of windows
-    as after fifty. Five targets run, for MEMTRACE_SOAK_S seconds if set."""
+    """After hundreds of windows, memtrace has no more links, maps, descriptors and memory than
+    after fifty windows. Five targets run, for MEMTRACE_SOAK_S seconds if this variable is set."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
         tracer = stack.enter_context(
@@ -373,8 +373,8 @@ TRAPPED_PCT, VISITED_PCT, RUN_PCT = 21, 6, 14  # docs/overhead.md
 
 
 def check_others(target, expected, *others):
-    """Traces a round of the target. Meanwhile, for each list of other targets, another tracer
-    traces the targets of the list. Checks what memtrace says of these tracers."""
+    """Traces a round of the target beside other tracers: one for each list in `others`, which
+    traces the targets in this list. Checks what memtrace says of these tracers."""
     with contextlib.ExitStack() as stack:
         for traced in others:
             pids = [word for other in traced for word in ("-p", str(other.pid))]

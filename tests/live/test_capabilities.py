@@ -92,8 +92,8 @@ class Open:
 
 @test_each_kind(beside=True)
 def capabilities_while_tracing(kind):
-    """memtrace keeps the documented set, continuously and in windows. Probes of the kind perf need
-    CAP_SYS_ADMIN."""
+    """memtrace keeps the documented capabilities, whether it traces continuously or in windows.
+    Probes of the kind perf need CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         for limit in ("off", "5"):
             with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", limit,
@@ -103,8 +103,8 @@ def capabilities_while_tracing(kind):
                 helpers = keepers(tracer.process.pid)
                 expect_equal(len(helpers), 1, "keepers")
                 expect_equal(capabilities(helpers[0]), {"sys_nice"} & ours(), "the keeper's")
-                # with the right to do so, the keeper runs in real time, so that it never waits for
-                # a CPU
+                # if the keeper has the right, it runs in real time, so that it never waits for a
+                # CPU
                 if "sys_nice" in ours():
                     expect_equal(os.sched_getscheduler(int(helpers[0])),
                                  os.SCHED_RR | os.SCHED_RESET_ON_FORK, "the keeper's policy")
@@ -167,8 +167,8 @@ def capabilities_for_files_of_heap():
 
 @test(beside=True)
 def capabilities_for_files_of_top():
-    """As capabilities_for_files, when the key w is pressed in top, also after the target has
-    ended."""
+    """As capabilities_for_files, for the files that the key w of top writes, even after the target
+    has ended."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares profiles of real processes: equal ones, ones that have grown, and replicas of which one
-is odd."""
+"""Compares profiles of real processes: of processes that do the same, of processes that grow, and
+of replicas, one of which behaves differently."""
 import concurrent.futures
 import os
 import subprocess
@@ -61,9 +61,9 @@ def diff_of_equal_runs():
 
 @test # runs alone: on a busy machine the runs differ in length, and diff judges no such runs
 def diff_names_the_leaking_replica():
-    """The second of three servers leaks ten times as many sessions a second. diff names this
-    replica and the function that leaks: from all three profiles, from two of them, and in a
-    sentence of its own."""
+    """The second of three servers leaks ten times as many sessions a second. From all three
+    profiles, diff names this replica and the function that leaks. From two profiles, diff names the
+    function, and so does `memtrace leaks` from one."""
     servers, rates = [], (300, 3000, 300)
     with place() as directory:
         for rate in rates:
@@ -81,7 +81,7 @@ def diff_names_the_leaking_replica():
             odd = diff("--per-process", "--json", "--by", by, *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
-            # by growth, six seconds may be too short to call a stack abnormal
+            # six seconds may be too short to call a stack abnormal by its growth
             expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by,
                    odd["warnings"])
             for stack in odd["abnormal"]:
@@ -112,7 +112,7 @@ def diff_claims_no_growth():
     """A short version of make diffs: programs that replace their memory all the time do not
     grow."""
     accused = measure_pairs(list(diffs.STILL))
-    if accused:  # a few of a hundred pairs seem to grow by chance, but not the same program twice
+    if accused:  # by chance, some of a hundred pairs seem to grow, but no program does so twice
         again = measure_pairs(accused)
         expect(not again, "said to grow twice:", again)
     return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""

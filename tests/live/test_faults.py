@@ -104,7 +104,7 @@ def faults_out_of_memory():
 @test(beside=True, long=True)
 def faults_of_perf_probes():
     """Perf uprobes are placed one by one, and probes of the other kinds all at once. If one perf
-    uprobe fails, those in place are removed."""
+    uprobe cannot be placed, the others are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
     # only one call of every 8 is made to fail, because perf uprobes are slow

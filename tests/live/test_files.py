@@ -79,8 +79,8 @@ def second_libc():
 
 @test(beside="wide")
 def files_of_second_libc():
-    """Processes are traced in containers of one distribution, whose equal libraries are separate
-    files."""
+    """Containers of one distribution have equal libraries, but as separate files. Processes in all
+    these containers are traced."""
     with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
             contextlib.ExitStack() as later:
         profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
@@ -127,9 +127,9 @@ def check_counts(truth, profile):
 
 @test(beside="wide")
 def files_of_shared_layer():
-    """Containers of one image run the same file, although each sees another one. Each call counts
-    once. When the first container has ended, its file system can be unmounted, and processes of the
-    others are still traced."""
+    """Containers of one image run the same file, although each container sees a file of its own.
+    Each call counts once. When the first container has ended, its file system can be unmounted, and
+    processes of the others are still traced."""
     with place() as directory, contextlib.ExitStack() as running:
         lower = os.path.join(directory, "lower")
         os.mkdir(lower)
@@ -146,7 +146,7 @@ def files_of_shared_layer():
             expect_equal(first.quit(), 0, "status of the first program")
             wait_until(lambda: not run(["umount", merged[0]]).status, "it can be unmounted")
             late = begin(1)
-            time.sleep(1)  # for some milliseconds the probes are out
+            time.sleep(1)  # for some milliseconds the probes are not in place
             truths.update({target.pid: target.go() for target in (third, late)})
             profiles = by_pid(tracer.stop().out)
     for pid, truth in truths.items():
@@ -156,7 +156,8 @@ def files_of_shared_layer():
 @test(beside="wide")
 def files_copied_in_a_container():
     """A container changes the mode of a file that it shares with another one. From then on it has a
-    copy of its own. Processes of both are traced, whether they began earlier or later."""
+    copy of its own. Processes of both containers are traced, whether they began before or after the
+    change."""
     with place() as directory, contextlib.ExitStack() as running:
         lower = os.path.join(directory, "lower")
         os.mkdir(lower)

@@ -15,7 +15,7 @@ from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengt
                      place, run, sociable, tests)
 
 AGREE_PCT = 99  # per cent of calls, stacks and frames: at least this many must agree
-LEAST_STACKS = 200  # different stacks of each program, at least
+LEAST_STACKS = 200  # each program must have at least this many different stacks
 TIMEOUT_S = 120
 
 # libc's functions that these programs call, and how many bytes a call asks for.
@@ -123,8 +123,8 @@ def same_bytes(wanted, got):
 
 
 def nearest(stack, others):
-    """Finds the one of the other stacks that has the most leading frames in common with this stack.
-    Returns the number of these frames, and the other stack."""
+    """Finds the stack in `others` that has the most leading frames in common with this stack.
+    Returns the number of these frames, and the found stack."""
     def agree(other):
         n = 0
         while n < min(len(stack), len(other)) and stack[n] == other[n]:

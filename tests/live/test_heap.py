@@ -67,8 +67,8 @@ class Held:
 
 
 def expect_all(held, found, slack=4096):
-    """Checks that each block of the program was found, with a size to which its allocator may have
-    rounded the requested size. Returns the other blocks that were found."""
+    """Checks that each block of the program was found, and that its size is the requested size or a
+    little more, because allocators round sizes up. Returns the other blocks that were found."""
     missing = [addr for addr in held.blocks if addr not in found]
     expect(not missing,
            f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
@@ -183,9 +183,9 @@ def loader(suite):
 
 
 def other_glibcs(directory, program):
-    """A program of tests/progs for each of glibc 2.31, 2.41 and Debian testing's glibc, with the
-    release. The one for 2.31 is linked with it, because programs linked with a newer glibc do not
-    run on 2.31."""
+    """For each of glibc 2.31, 2.41 and Debian testing's glibc: the Debian release, and a program of
+    tests/progs. The program for 2.31 is linked with glibc 2.31, because programs linked with a
+    newer glibc do not run on 2.31."""
     old = os.path.join(directory, program)
     libs = [library("bullseye", name)
             for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
@@ -260,7 +260,8 @@ sys.stdin.read()
 
 @test(beside=True)
 def heap_python():
-    """In a python3 on malloc memtrace finds as many bytes as mallinfo2(), and nothing is lost."""
+    """In a python3 that uses malloc, memtrace finds as many bytes as mallinfo2() counts, and no
+    block is called lost."""
     python = start(["/usr/bin/python3", "-c", PYTHON], env={**os.environ, "PYTHONMALLOC": "malloc"})
     wanted = int(read_line(python, python.stdout))
     blocks, nbytes = sums(census(python.pid)["allocators"][0], "in_use", "thread_cache")
@@ -324,10 +325,10 @@ def check_origins(origins, made, nbytes):
 
 def check_makers(preload):
     """At the defaults memtrace heap and a run with --heap tell who made the blocks. So does a later
-    memtrace heap that reads the run's file. Meanwhile the program replaces the blocks that the run
-    sampled. So the later memtrace heap names the makers of fewer blocks, but no wrong makers. A
-    maker of few bytes may have no sample, and is then not named. So the named makers must have
-    nearly all bytes, but not nearly all blocks."""
+    memtrace heap that reads the run's file. Between the two, the program replaces the blocks that
+    the run sampled. So the later memtrace heap names the makers of fewer blocks, but no wrong
+    makers. A maker of few bytes may have no sample, and is then not named. So the named makers must
+    have nearly all bytes, but not nearly all blocks."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     process = start([os.path.join(PROGS, "makers"), 20000, 180], env=env)
     made, nbytes = {}, {}
@@ -403,7 +404,8 @@ def heap_names_who_made_the_keys_of_redis():
 
 @test(beside=True)
 def heap_by_a_profile():
-    """--profile takes the known blocks from the file of a run with --heap, of the same process."""
+    """--profile takes the known blocks from the file of an earlier run. That run must have traced
+    the same process, with --heap."""
     with place() as directory:
         process = start([os.path.join(PROGS, "makers"), 2000, 30])
         while read_line(process, process.stdout) != "ready\n":
@@ -517,7 +519,7 @@ def heap_gives_up_capabilities():
         for command in "heap", "why":
             # this limit makes the reading last for seconds, so that the child can be examined
             reader = start([MEMTRACE, command, "-p", target.pid, "--json", "--max-overhead", "5"])
-            # among the children with this name, only the one that reads has a filter of system
+            # among the children with this name, only the child that reads has a filter of system
             # calls
             wait_until(lambda: any(status(child)["Seccomp"] == "2"  # pylint: disable=W0640
                                    for child in children(reader.pid, "memtrace")),

@@ -183,7 +183,7 @@ def input_not_root_nor_writable():
 
 @test(beside=True)
 def input_missing_capability():
-    """If root lacks one capability that is needed, the message names this capability only."""
+    """If root lacks one capability that is needed, the message names only this capability."""
     with Target("truth_basic") as target:
         for drop, name in (("-sys_admin,-perfmon", "cap_perfmon"), ("-sys_admin,-bpf", "cap_bpf"),
                            ("-sys_ptrace,-sys_admin,-bpf,-perfmon", "cap_sys_ptrace")):
@@ -312,8 +312,8 @@ def check_says(select):
 
 
 def tables_of(pid):
-    """The kernel's count of the bytes of the process's BPF maps: of all, and of those with a part
-    for each CPU. Each map counts once."""
+    """The bytes of the process's BPF maps, as the kernel counts them: of all maps, and of the maps
+    that have a part for each CPU. Each map counts once."""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         with contextlib.suppress(OSError), \
@@ -386,8 +386,8 @@ def input_few_descriptors():
 
 @test(beside="wide")
 def input_few_descriptors_for_many():
-    """With more processes than descriptors, memtrace says which are not traced, and writes the
-    profiles of the others."""
+    """With more processes than descriptors, memtrace says which processes are not traced, and
+    writes the profiles of the others."""
     with contextlib.ExitStack() as stack, place() as directory:
         targets = [stack.enter_context(Target("truth_basic")) for _ in range(60)]
         tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1",

@@ -109,7 +109,7 @@ def check(program, args, options):
         total = check_lines(files["collapsed"])
         lines = text.count("\n")
         expect(abs(total - profile["live_bytes"]) <= lines, f"sum of .collapsed: {total}")
-        # one line may be the sum of several stacks of the JSON, each of which is rounded
+        # one line may be the sum of several stacks of the JSON, and each stack is rounded
         for key, (nbytes, n) in ours.items():
             expect(abs(read_collapsed(text, known)[key][0] - nbytes) <= n, "collapsed:", key)
 

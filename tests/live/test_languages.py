@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks of programs in Go, which switches stacks on calls to C and back, and in Rust."""
+"""Stacks of programs in Rust, and in Go. Go switches stacks on calls to C and back."""
 import os
 
 from harness import (Target, Tracer, expect, expect_equal, need_tool, place, test, test_each_kind)
@@ -7,8 +7,8 @@ from test_stacks import check_complete, trace_command
 
 
 def trace_chain(program, kind=None):
-    """Returns the stacks that the program names, by bytes; the stacks found, by bytes; and the
-    profile."""
+    """Returns the stacks that the program names, by their bytes; the stacks that memtrace found, by
+    their bytes; and the profile."""
     with Target(program) as target:
         with Tracer("-p", target.pid, "-i", "1", "--no-inline", "-f", "none", "--json",
                     *(["--probe-kind", kind] if kind else [])) as tracer:
@@ -36,9 +36,9 @@ def check_chain(program, kind=None):
 
 @test_each_kind(beside=True)
 def stacks_of_go(kind):
-    """Stacks of Go programs are right: of goroutines, after a stack has grown and moved, in C that
-    calls back, and in C's threads. Go links one program in its default way and one for any address
-    (PIE)."""
+    """Stacks of Go programs are right: in goroutines, after a stack has grown and moved, in C code
+    that calls back, and in threads that C starts. Go links one program in its default way and one
+    for any address (PIE)."""
     return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
 
 

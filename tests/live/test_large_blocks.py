@@ -71,8 +71,8 @@ def large_blocks_under_jemalloc():
 
 @test(long=True)
 def large_blocks_of_which_windows_see_some():
-    """Blocks of one function come all the time, so windows see some of them. The function is said
-    to hold at most what the target holds."""
+    """Blocks of one function come all the time, so windows see some of them. By memtrace's figures,
+    this function holds at most what the whole target holds."""
     held, truth = trace(20, "--parts", "60", "--every", "200", "--size", "40000000")
     check_sum(held, truth["table"] + truth["parts"])
     expect(held.get("make_part", [0, 0, 0])[2] <= 1.01 * (truth["table"] + truth["parts"]), held)

@@ -64,7 +64,7 @@ class Moment:
             expect_equal(json.loads(file.readline())["pid"], self.target.pid, "pid of the profile")
 
     def wait_withdrawn(self):
-        """Waits until the probes are gone. The kernel removes those of the kind perf one after the
+        """Waits until the probes are gone. The kernel removes probes of the kind perf one after the
         other."""
         begin, most = time.monotonic(), (PATIENCE_S if self.kind == "perf" else BACK_S + SLACK_S)
         while changed_text(self.target.pid):

@@ -111,8 +111,8 @@ def newborn_stacks(kind):
 
 @test
 def newborn_libraries():
-    """Stacks through a library that another process has loaded before are whole from the end of
-    dlopen on."""
+    """If another process has loaded a library before, stacks through this library are whole from
+    the end of dlopen on."""
     return trace_newborns(NEWBORN, {**STACKS, **LOADED}, LIBRARY)
 
 

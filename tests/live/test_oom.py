@@ -142,8 +142,8 @@ def only_victims_leave_profiles():
 
 @test(beside=True)
 def agent_spools_who_is_killed():
-    """Processes end in four ways. For those that are killed or crash, the agent's spool has a file,
-    which `report` reads, and the agent's server lists them."""
+    """Processes end in four ways. For each process that is killed or crashes, the agent's spool has
+    a file, which `report` reads. The agent's server lists these processes."""
     with place() as directory, contextlib.ExitStack() as stack:
         victim, crashes, killed, ends, stays = (
             stack.enter_context(Target("hoard", "--leak", leak, "--abort", abort))

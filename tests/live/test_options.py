@@ -143,7 +143,7 @@ def options_duration():
 
 @test(beside=True)
 def options_ends_before_duration():
-    """If a target ends before -d is over, the run ends with it and says so. So does report."""
+    """If a target ends before -d is over, the run ends with it and says so. report says so, too."""
     with place() as directory, Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof",
                     "-o", directory + "/out") as tracer:
@@ -515,7 +515,7 @@ int main(void) { brief(); kept(); return 0; }
 @test(beside=True)
 def command_that_churns():
     """The table shows which stacks allocate most, even if all is freed again, and how long blocks
-    lived. So does report."""
+    lived. report shows this, too."""
     with place() as directory:
         source, program = directory + "/churn.c", directory + "/churn"
         with open(source, "w", encoding="utf-8") as file:

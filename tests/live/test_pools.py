@@ -315,8 +315,8 @@ def pools_apr():
 
 # The truth: PHP's own count. After the second round, these blocks stay: 500 strings, each of which
 # fills a block of 1280 bytes; 400 objects of 72 bytes, in the size class of 80 bytes; a string of 3
-# MB; and a string that grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for
-# all this since the first round.
+# MB; and a string that grew to 30,000 bytes. Nothing stays of brief(). PHP's tables got room for
+# all this in the first round.
 PHP = r"""<?php
 class Order { public $a; public $b; }
 $kept = [];
@@ -357,7 +357,7 @@ def php_cli():
 
 @contextlib.contextmanager
 def php_script(text, **environment):
-    """Yields PHP's command line, running the script."""
+    """Yields a process of PHP's command line that runs the script."""
     with place() as directory:
         path = f"{directory}/script.php"
         with open(path, "w", encoding="utf-8") as file:
@@ -385,8 +385,8 @@ def php_blocks(profile):
 
 @test(beside=True)
 def pools_php():
-    """The live bytes of a PHP script are those of memory_get_usage(), except for the rounding of
-    sizes. All kinds of blocks are seen: blocks of size classes, large blocks, huge blocks, and
+    """The live bytes of a PHP script are what memory_get_usage() returns, except for the rounding
+    of sizes. All kinds of blocks are seen: blocks of size classes, large blocks, huge blocks, and
     blocks that realloc has grown."""
     with php_script(PHP) as target:
         expect_equal(said(target), "ready", "the script")
@@ -414,8 +414,8 @@ echo memory_get_usage();
 
 @test(beside=True)
 def pools_php_requests():
-    """All blocks of a request of a PHP server end with the request. Blocks of a request that runs
-    are live. In a run with a limit this pool is not probed, and the output says so."""
+    """When a request of a PHP server ends, all its blocks end. Blocks of a running request are
+    live. In a run with a limit this pool is not probed, and the output says so."""
     with place() as directory:
         with open(f"{directory}/index.php", "w", encoding="utf-8") as file:
             file.write(PHP_SERVER)
@@ -464,7 +464,7 @@ def pools_php_requests():
     return f"{nbytes} bytes of a request that runs, {used} by PHP's own count"
 
 
-# A script that keeps one block more in every 200th round, and frees all others.
+# A script that keeps one more block in every 200th round, and frees all other blocks.
 PHP_LEAK = r"""<?php
 $kept = [];
 function remember($i) { global $kept; $kept[] = str_repeat("o", 900); }

@@ -50,7 +50,7 @@ def processes_follow(kind):
 
 @test(beside="wide")
 def processes_follow_those_there():
-    """Children and grandchildren are traced, if they exist before the attach or are forked
+    """Children and grandchildren are traced, whether they exist before the attach or are forked
     afterwards."""
     die = "setpriv --pdeathsig KILL"  # the process dies with its parent
     one, two = (f"{die} {FAMILY} leak 100000 {size} 50" for size in (1000, 1100))
@@ -159,9 +159,9 @@ def processes_by_program():
 
 @test(beside="wide")
 def processes_by_program_of_a_used_inode():
-    """With --exe, memtrace checks a program again if its file gets another name or its inode
-    becomes another file's. (Says if the file system has used the inode's number again. If not, the
-    second part was not tested.)"""
+    """With --exe, memtrace checks a program again in two cases: the program's file gets another
+    name, or a new file gets the inode number of a removed file. (Some file systems do not use a
+    number again. The test then says that it did not test the second case.)"""
     def make(path):
         with open(FAMILY, "rb") as source, open(path, "wb") as copy:
             copy.write(source.read())
@@ -235,8 +235,8 @@ def processes_by_program_after_exec():
 
 
 def cpu_time_ns(path):
-    """The CPU time in a pprof profile's comments: a string of less than 128 bytes, which its length
-    precedes."""
+    """The CPU time in a pprof profile's comments. The comment is a string of less than 128 bytes.
+    The byte before the string is its length."""
     with gzip.open(path) as file:
         data = file.read()
     at = data.index(b"cpu_time_ns: ")
@@ -328,7 +328,7 @@ def processes_by_container():
 # --- memtrace's own cost, seen from outside ---
 
 def own_cpu_s(pid):
-    """CPU time of a process and of its children that were waited for."""
+    """CPU time of a process, and of those of its children that it has waited for."""
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -402,9 +402,9 @@ class Crowd:
 
 @test(long=True)
 def processes_all():
-    """Two hundred processes run, one of which leaks, and fifty a second begin and end. None is
-    harmed, and each that lives longer than half a second has an exact profile. memtrace's own
-    memory is bounded and printed."""
+    """Two hundred processes run, one of which leaks, and fifty a second begin and end. No process
+    is harmed, and each process that lives longer than half a second has an exact profile.
+    memtrace's own memory is bounded and printed."""
     # a block is 24 times as large as the interval, so it is always sampled and has a weight of 1
     block, interval = 400000, "16K"
     crowd, taken = Crowd(), {}
@@ -444,8 +444,8 @@ def processes_all():
         expect_words(result.out, "^memtrace itself: [0-9.]+ % of one core, (at most )?[0-9.]+ MiB, "
                                  "of which [0-9.]+ MiB in the kernel$")
 
-    # The figures that memtrace prints about itself are those measured from outside, or a little
-    # more.
+    # The figures that memtrace prints about itself are as large as the figures measured from
+    # outside, or a little larger.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
     # last[2] has only BPF maps that memtrace holds open. Unwind tables (96 MiB at most) and
@@ -467,9 +467,9 @@ def processes_all():
 
 @test(long=True)
 def processes_short_lived():
-    """Each profile is exact, and the stacks of ended processes make room for later ones. The table
-    has room for a third of all stacks. memtrace's memory does not grow with the number of
-    processes."""
+    """Each profile is exact, and the stacks of ended processes make room for those of later
+    processes. The table has room for a third of all stacks. memtrace's memory does not grow with
+    the number of processes."""
     crowd, taken = Crowd(), []
 
     def note_memory():

@@ -29,7 +29,7 @@ def interval(request):
 
 
 def expect_chain(requests):
-    """The requests' intervals follow each other without a gap, and none comes twice."""
+    """The requests' intervals follow each other without a gap, and no interval comes twice."""
     ends = sorted(map(interval, requests))
     for (_, until), (start, _) in zip(ends, ends[1:]):
         expect_equal(start, until, f"start of an interval in {ends}")
@@ -154,7 +154,7 @@ def push_by_pyroscopes_api():
 @test(beside=True)
 def push_to_a_receiver_that_hangs():
     """If a receiver hangs, tracing and serving go on. A profile that the receiver may have got is
-    sent again with the same interval and id, and counted."""
+    sent again with the same interval and id. The agent counts such profiles."""
     with Receiver() as receiver, Endless("leaking", "--rate", "1000") as target, \
             Agent("-p", target.pid, "--push-pyroscope", receiver.url) as agent:
         agent.wait_for(target.pid)
@@ -228,8 +228,7 @@ def push_to_a_receiver_that_refuses():
 
 @test(beside=True)
 def push_names_are_text():
-    """A name that contains every character that could end a name is still the value of one
-    label."""
+    """A name contains every character that could end a name. It is still the value of one label."""
     name = 'a{x=1},b="% '
     with place() as directory, Receiver() as pyroscope, Receiver() as otlp:
         path = os.path.join(directory, name)

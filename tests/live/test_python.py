@@ -136,7 +136,7 @@ input()
 def check_stacks(**interpreter):
     """Compares Python's frames in the stacks of known blocks with traceback.extract_stack() at the
     same places: recursion, methods, comprehensions, generators, coroutines, exceptions that are
-    thrown into the last two, callbacks from C, code without a file, and threads."""
+    thrown into generators and coroutines, callbacks from C, code without a file, and threads."""
     with running(STACKS, **interpreter) as (target, path):
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json",
                     "-f", "none") as tracer:
@@ -255,8 +255,8 @@ def other_pythons(*wanted):
 
 @test(beside=True, long=True)
 def python_arenas_others():
-    """In 3.12, the probed function jumps to the one that takes the block, so the probed function is
-    in no stack."""
+    """In 3.12, the probed function jumps to the function that takes the block. So the probed
+    function is in no stack."""
     said = [f"{version}: {check_arenas(path, '', 1 << 20)}"
             for version, path in sorted(other_pythons(*set(READ) - {"3.9"}).items())]
     return "; ".join(said)

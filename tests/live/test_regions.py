@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory that is mapped from the kernel is exact by stack, and its sum is that of /proc/PID/smaps.
-Also tests which of its pages become resident."""
+"""Memory that is mapped from the kernel is exact by stack, and adds up to the sum in
+/proc/PID/smaps. Other tests check which pages of this memory become resident."""
 import json
 import os
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`memtrace report` reads memtrace's files, and files that jemalloc and gperftools write. Its
-figures are equal to the run's own JSON, and to those of the two tools' own readers."""
+"""`memtrace report` reads memtrace's files, and files that jemalloc and gperftools write. It shows
+the same figures as the run's own JSON, or as the other tool's own reader does."""
 import glob
 import json
 import os
@@ -22,8 +22,8 @@ def as_json(path):
 
 
 def by_stack(profile):
-    """The stacks with live memory: a run's JSON lists only these. A file also has stacks that only
-    allocated."""
+    """The stacks with live memory: a run's JSON lists only these. A file also has stacks whose
+    memory was all freed."""
     return {tuple(s["frames"]): (s["live_bytes"], s["live_objects"], s["alloc_bytes"])
             for s in profile["stacks"] if s["live_bytes"] or s["live_objects"]}
 

@@ -79,7 +79,7 @@ def trace(*options, earlier=0, preload=None, prefix=()):
             with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "--max-overhead", "off",
                         *options) as tracer:
                 truth = target.go()
-                # the stack of a thread that runs is not known to be one
+                # memtrace recognizes the stack of a thread only if the thread waits
                 wait_until(lambda: all_wait(target.pid), "all threads wait")
                 result = tracer.stop()
             outside = vmrss(target.pid), smaps_rss(target.pid)
@@ -132,8 +132,8 @@ def census_of(resident):
 
 
 def check_census(resident, truth):
-    """Checks the parts after the target has freed every other one of its blocks: no page is free,
-    and all pages were found."""
+    """Checks the parts after the target has freed every second block: no page is free, and all
+    pages were found."""
     census = census_of(resident)
     # older blocks of stdio and the loader are in use, or free
     expect_near(census["free_bytes"], truth["freed"], 0, 64 * PAGE, "free blocks")

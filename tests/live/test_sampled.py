@@ -5,8 +5,8 @@ A draw is one function of truth_sampled in one run. The target's seed chooses it
 kernel's random numbers choose its samples. All draws are independent. A series of draws fails
 
  - when the truth is outside the printed interval in more than 10 % of the printed draws. A 95 %
-   interval contains the truth in 271 of 285 draws, with a standard deviation of 3.7. It does so in
-   fewer than 257 draws with a probability of 3e-4 (binomial);
+   interval contains the truth in 271 of 285 draws, with a standard deviation of 3.7. The
+   probability that it does so in fewer than 257 draws is 3e-4 (binomial);
  - when the mean of (estimate - truth) / truth is further from zero than three of its standard
    errors. For an unbiased estimate this has a probability of 3e-3. A function without a sample
    counts as an estimate of 0: to leave the function out would bias the test.
@@ -65,8 +65,8 @@ class Series:
 @test_each_kind(beside=True, long=True)
 def sampled(kind):
     """The best kind gets 300 draws, for a standard error under 1 %. Each other kind gets 100 draws
-    of a smaller program, and 85 % of the intervals must contain the truth. If each interval does so
-    in 95 of 100 cases, this check fails with a probability of 7e-05."""
+    of a smaller program, and 85 % of the intervals must contain the truth. If each interval
+    contains the truth in 95 of 100 cases, this check fails with a probability of 7e-05."""
     best = kind == kinds()[0]
     runs, scale, coverage = (15, 25, 0.9) if best else (5, 10, 0.85)
     told = []

@@ -112,8 +112,8 @@ def stacks_as_declared(kind):
 
 @test(beside=True)
 def stacks_by_any_linker():
-    """Stacks are right with LLD, whose segments share pages of the file: a mapping may begin with
-    bytes of the segment before."""
+    """Stacks are right in programs that LLD has linked. In these programs, segments share pages of
+    the file, so a mapping may begin with bytes of the segment before."""
     shared = 0
     for program in LINKED:
         result = run(["readelf", "-lW", os.path.join(PROGS, program)])

@@ -26,15 +26,15 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-# The least share of the untraced speed, which varies by a third from round to round. With a probe,
-# the speed is a hundredth.
+# The least share of the untraced speed. It is low, because the untraced speed varies by a third
+# from round to round. With a probe, the share is a hundredth.
 SPEED = 0.5
 JSON = ("--json", "-f", "none")
 
 
 class Busy(Target):
-    """A target that only allocates, for a fifth of a second in each round. Between rounds it
-    sleeps, so that its probes stay in place."""
+    """A target that only allocates, in rounds of a fifth of a second. Between rounds it sleeps. So
+    its use of CPU time is low, and memtrace leaves the probes in place."""
 
     def __init__(self):
         super().__init__("churn", "--seconds", "0.2")
@@ -226,9 +226,9 @@ def traces_of(target):
 
 @test_each_kind(long=True)
 def stall_killed_one_by_one(kind):
-    """memtrace is killed as at the end of a container: first itself, then all its other processes a
-    moment later. A process that is killed while it removes a probe must not leave the breakpoint in
-    place."""
+    """memtrace is killed as at the end of a container: first its main process, and a moment later
+    all its other processes. A process that is killed while it removes a probe must not leave the
+    breakpoint in place."""
     with Busy() as target:
         for moment_s in (0.005, 0.03, 0.1, 0.3):
             with Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
@@ -502,9 +502,9 @@ def trace_silent(directory, answers, select, released):
 
 @test(long=True)
 def stall_silent_file():
-    """A target maps a file on FUSE whose server stops answering, at once or after some answers. A
-    process that reads the file hangs, and not even SIGKILL ends it. So memtrace lets a helper read
-    the file, goes on, and ends."""
+    """A target maps a file on FUSE. The file's server stops answering, at once or after some
+    answers. A process that reads the file hangs, and not even SIGKILL ends it. So memtrace lets a
+    helper read the file, goes on, and ends."""
     for answers, released in ("0", False), ("1", True), ("3", False):
         with place() as directory:
             took = trace_silent(directory, answers,
@@ -542,7 +542,7 @@ def stall_silent_before():
 
 @test(long=True)
 def stall_silent_descriptor():
-    """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops
+    """memtrace itself has inherited a file on FUSE, here as standard input. The file's server stops
     answering. When memtrace writes a profile, a child that reads symbols closes its copy of this
     file, and hangs. This child holds no probe. So if memtrace is stopped at this moment, its probes
     are removed as soon as usual."""
@@ -575,7 +575,7 @@ def stall_silent_descriptor():
 @test_each_kind(long=True)
 def stall_silent_descriptor_killed(kind):
     """As stall_silent_descriptor, but memtrace is killed. mt-keeper, whose exit removes the probes,
-    hangs in closing memtrace's standard input."""
+    hangs while it closes memtrace's standard input."""
     with place() as directory, Endless("leaking", "--rate", "50") as target, \
             silent(directory) as mute:
         own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
@@ -685,8 +685,8 @@ def stall_silent_debuginfod():
 
 @test(long=True)
 def stall_huge_code():
-    """An allocator has a GiB of code that is a hole in the file, or code that consists of calls
-    only. To read all of this code takes seconds. In this time another target keeps its speed, and
+    """An allocator has huge code: a GiB that is a hole in the file, or code that consists only of
+    calls. To read all of this code takes seconds. In this time another target keeps its speed, and
     memtrace ends on a signal."""
     took = []
     for library_in in sparse_library, library_of_calls:

@@ -24,8 +24,8 @@ RATE = 50
 # as many files as it opens. It also keeps up to 4096 profiles of ended programs. That number is
 # reached after 82 s, so only a long run can wait for it.
 SETTLED_S = min(SECONDS / 3, 90)
-# period of measurements, which is not a multiple or a part of memtrace's periods of one and two
-# seconds
+# The period of measurements. It is neither a multiple nor a part of memtrace's periods of one and
+# two seconds.
 LOOK_S = 0.7
 KCMP = {"x86_64": 312, "aarch64": 272}  # the number of the system call kcmp(2)
 KCMP_VM, KCMP_FILES = 1, 2
@@ -135,15 +135,16 @@ def least_of(looks, key):
 
 def check_flat(looks):
     """Compares the smallest figure of the last third with the smallest figure of the first third. A
-    leak is in every figure, so it is in the smallest, too. Many figures are larger without a leak:
-    while memtrace makes profiles of ended programs, it holds a copy of the kernel's tables, some
-    100 MB. On a busy machine this takes up to 6 s; a third of a short run is 8 s.
+    leak makes every later figure larger, and so the smallest one, too. Without a leak, only some
+    figures are larger: while memtrace makes profiles of ended programs, it holds a copy of the
+    kernel's tables, some 100 MB. On a busy machine this takes up to 6 s. A third of a short run is
+    longer: 8 s.
 
-    memtrace closes files without a process once a second. Until then each new file holds two links
-    and three more descriptors. So the links and descriptors of one second's new files are allowed.
-    In the 16 s between the thirds of a short run, 270 new files start. If each of them leaked one
-    descriptor or link, the figures would grow by twice as much as is allowed. In the same time the
-    kept profiles of ended programs grow by some 28 MB, which is no leak."""
+    memtrace closes files without a process once a second. Until then it holds two links and three
+    more descriptors for each new file. So the links and descriptors of one second's new files are
+    allowed. In the 16 s between the thirds of a short run, 270 new files start. If each of them
+    leaked one descriptor or link, the figures would grow by twice as much as is allowed. In the
+    same time the kept profiles of ended programs grow by some 28 MB, which is no leak."""
     fresh = RATE // 3
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]

@@ -106,7 +106,7 @@ def strange_main_thread_ends_between_windows():
 @test(beside="wide", long=True)
 def strange_main_thread_ends_between_turns():
     """As strange_main_thread_ends_between_windows, with probes in the code of all processes at
-    first. After its main thread's end, the process gets no turns, because they would see
+    first. After its main thread's end, the process gets no turns, because its probes would see
     nothing."""
     with Target("strange", "headless", "--busy") as target, \
             Tracer("--comm", "strange", "--max-overhead", "1", "--json", "-f", "none") as tracer:
@@ -157,7 +157,7 @@ def strange_exec_by_thread():
         # programs run where another tracer has probes.
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
-        else:  # not known, and not 0; or blocks that were seen where another tracer has probes
+        else:  # None (not known), or the blocks that were seen where another tracer has probes
             expect(profile["live_bytes"] is None or
                    0 < profile["live_bytes"] <= script["alloc_bytes"],
                    profile["live_bytes"], "bytes")
@@ -465,8 +465,8 @@ def check_patched_everywhere(ends):
 
 @test(long=True)
 def strange_patched_in_container():
-    """Two containers run the same file of an image's layer, and a process in one of them has
-    patched its code. The file gets no probes for a process in the other one."""
+    """Two containers run the same file of an image's layer. A process in one container has patched
+    its code. So the file gets no probes for a process in the other container."""
     libc = c_library()
     with place() as directory, contextlib.ExitStack() as running:
         lower = os.path.join(directory, "lower")

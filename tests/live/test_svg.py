@@ -20,8 +20,8 @@ EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
 SVG = "{http://www.w3.org/2000/svg}"
 
 # Runs in the page. Returns the visible boxes with this name, in screen coordinates. Line i of the
-# element "boxes" has the figures of the i-th rectangle. The second figure is the number of the line
-# of "names" that has the box's name.
+# element "boxes" has the figures of the i-th rectangle. The second figure says which line of
+# "names" has the box's name.
 BOXES = """
 const lines = (id) => document.getElementById(id).textContent.split("\\n").filter((line) => line);
 const names = lines("names").map((line) => line.split("\\t")[0]);
@@ -305,7 +305,7 @@ def svg_by_keyboard_and_diff():
             near(page.box("journal")["width"], 26 * mib, "all again")
             page.check()
 
-            # opens the address of this view in a narrower window, which the policy allows
+            # opens this view's address in a narrower window; the policy allows this
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
             near(page.box("all")["width"], browser.run("return innerWidth;") - 20,

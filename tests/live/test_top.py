@@ -282,8 +282,8 @@ def top_sorts():
 
 @test(beside=True, long=True)
 def top_writes_snapshots():
-    """w and SIGUSR1 write the files that record would write. The screen names them, and report
-    finds the truth in them."""
+    """On the key w, and on SIGUSR1, top writes the files that record would write. The screen names
+    these files, and report finds the truth in them."""
     with place() as directory, \
             traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
         prefix = f"{directory}/out.{target.pid}."

@@ -65,10 +65,10 @@ def read_heap_v2(path):
 
 
 def check_heap(path, profile):
-    """The file has the figures of the JSON, after a reader has multiplied its numbers. At an
-    interval of 1 a pair of integers for n blocks of x bytes is multiplied by 1/(1-e^-x). For a
-    block of one byte the factor is 1.58, so a reader shows 2 bytes at most, 1 too many. For a block
-    of 8 bytes it is 1.0003. Blocks of no bytes are left out, because readers divide by the size."""
+    """A reader of the file gets the figures of the JSON. The file has a pair of integers for n
+    blocks of x bytes. At an interval of 1, a reader multiplies both by 1/(1-e^-x). This is 1.58 for
+    a block of one byte. So the reader shows at most 2 bytes, 1 too many. For a block of 8 bytes it
+    is 1.0003. The file has no blocks of no bytes, because readers divide by the size."""
     heap = read_heap_v2(path)
     for i, (key, what) in enumerate((("live_bytes", "bytes"), ("live_objects", "objects"))):
         got = sum(sums[i] for sums in heap["stacks"].values())

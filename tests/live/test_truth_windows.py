@@ -142,9 +142,10 @@ def truth_windows_lifetimes():
     """Entries are replaced at random. Their mean lifetime follows from the program's own counts by
     Little's law. The true half-life is in the printed interval. If the interval has an upper end,
     the estimate is right within a factor of four. If freed entries have several ages, two shares
-    are tested in the same way: of entries that were at most 100 ms old, and of those that were at
-    most a second old. (Where a trap takes 7 us, windows see few or no frees of such a program. Then
-    the interval has no upper end, or all freed entries seem to have one age.)"""
+    are tested in the same way: the share of entries that were at most 100 ms old, and the share of
+    entries that were at most a second old. (Where a trap takes 7 us, windows see few or no frees of
+    such a program. Then the interval has no upper end, or all freed entries seem to have one
+    age.)"""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()

@@ -104,8 +104,8 @@ def views_as_tables():
 
 @test(long=True)
 def views_in_windows():
-    """In windows, lifetimes are estimates. The other views say which figures windows cannot
-    know."""
+    """In windows, lifetimes are estimates. The other views say which figures cannot be known from
+    windows."""
     with Endless("vectors", "--sessions", "100") as target:
         result = memtrace("-p", target.pid, "-d", "10", "--max-overhead", "2", "-f", "none",
                           "--threads", "--sites", "--lifetimes")
@@ -146,7 +146,7 @@ def views_of_a_file():
         expect_equal(lacking.status, 1, lacking)
         expect_words(lacking.err, "what the resident set is made of: the .pb.gz file of record "
                      "--rss")
-        # pprof reads the same figures, and the file that it writes has none of these views
+        # pprof reads the same figures, but writes a file that has none of these views
         env = {**os.environ, "HOME": directory, "PPROF_TMPDIR": directory}
         again = run([need_tool("go"), "tool", "pprof", "-proto", "-symbolize=none",
                      f"-output={directory}/again", path], env=env)

@@ -138,8 +138,8 @@ def views_by_root():
 
 @test(long=True)
 def views_by_age_and_growth():
-    """A program leaks evenly. The live bytes that are older than an age are those that were leaked
-    before that time. The growth is the leak's rate."""
+    """A program leaks evenly. The live bytes that are older than an age are the bytes that were
+    leaked before that time. The growth is the leak's rate."""
     rate, seconds = 300000, 8
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", str(rate)) as target:
         with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "pprof", "-o", directory + "/out",

@@ -41,8 +41,8 @@ def ask(pid, ways):
 
 
 def is_held(pid, ways):
-    """Checks that none of the blocks is called lost, and that at most one for each running thread
-    is in doubt."""
+    """Checks that none of the blocks is called lost, and that at most one block for each running
+    thread is in doubt."""
     document, asked, n = ask(pid, ways)
     expect_equal(asked["lost_blocks"], 0, f"held blocks that are called lost: {document}")
     expect(asked["held_blocks"] >= n - document["running_threads"],
@@ -137,7 +137,7 @@ def why_at_full_speed():
 
 @test
 def why_a_list_grows_meanwhile():
-    """A list grows at its head during a scan, which does not know the new head. The rest of the
+    """A list grows at its head during a scan. The scan does not know the new head. The rest of the
     list must not be called lost."""
     with Target("holders", "--push", 20000) as target:
         truth = target.go()

@@ -93,7 +93,7 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
 @test(long=True)
 def windows_status_line():
     """In a continuous run the status line shows the table's live bytes. In windows it says which
-    figure it shows. At the end it says what memtrace still does, and nothing is left of it."""
+    figure it shows. At the end it says what memtrace still does, and then it is cleared."""
     with Target("truth_basic") as target:
         said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off",
                                        meanwhile=target.go)
@@ -229,8 +229,9 @@ def check_images(profile, leaked):
 
 @test(long=True)
 def windows_come_after_coarser_samples():
-    """A program can be traced continuously without --leaks, but not with all samples of the finer
-    interval of --leaks. So with --leaks it is traced continuously, at a coarser interval."""
+    """A program can be traced continuously at the default interval, but not at the finer interval
+    of --leaks, which takes more samples. So with --leaks it is traced continuously, too, but the
+    interval is made coarser."""
     rate = rate_of_images()
     for _ in range(4):  # the rate may be wrong: the costs behind it were measured only once
         plain = images(rate=rate, seconds=3)[0]["mode"]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A library to preload. Of the system calls that a program makes for BPF and probes, it lets one
- * fail.
+/* A library to preload. A program makes system calls for BPF and probes, and the library lets one
+ * of these calls fail.
  *
  * FAULT_AT is the number of the call that fails, counted from 1 over the program and its children;
  * 0: no call fails. FAULT_ERRNO is the error of this call. Each counted call is a line in the file

@@ -27,7 +27,7 @@ FUNCTION(je_free, "push %rax\npop %rax\njmp body_je_free");
 FUNCTION(je_valloc, REFUSED(to_valloc));
 #endif
 
-/* Memory is given out in slots of one size. None comes from the C library. */
+/* Memory is given out in slots of one size. No memory comes from the C library. */
 #define SLOT  1024
 #define SLOTS 4096
 

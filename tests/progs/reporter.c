@@ -9,9 +9,9 @@
  * On the line "pause" it stops its work, and prints the memory that it has allocated since "go" and
  * still holds:
  *   {"functions": {name: {"live_bytes", "live_objects"}}, "samples", "unreported", "semaphores"}
- * samples: how many it took; unreported: how many of them no tracer asked for; semaphores: the
- * present values of the markers' two semaphores. On the line "semaphores" it prints these values
- * alone. It ends on the line "quit". */
+ * samples: how many samples it took; unreported: how many of them no tracer asked for; semaphores:
+ * the present values of the markers' two semaphores. On the line "semaphores" it prints these
+ * values alone. It ends on the line "quit". */
 #include <math.h>
 #include <poll.h>
 #include <time.h>

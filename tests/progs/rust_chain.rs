@@ -39,8 +39,8 @@ impl Truth {
     }
 }
 
-/// Hides a value from the compiler, as std::hint::black_box does in later Rust. After a call, it keeps the call
-/// from becoming a jump.
+/// Hides a value from the compiler, as std::hint::black_box does in later Rust. A use of this function after a call
+/// keeps the call from becoming a jump.
 #[inline(always)]
 fn black_box<T>(value: T) -> T {
     let copy = unsafe { std::ptr::read_volatile(&value) };

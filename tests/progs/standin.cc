@@ -235,7 +235,7 @@ EXPORT const char *gnu_get_libc_version()
 	return "2.36";
 }
 #else
-/* Throws if p is NULL, as an operator new that fails. May be inlined. */
+/* Throws if p is NULL, like an operator new that fails. May be inlined. */
 static void *checked(void *p)
 {
 	if (!p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls functions of allocators that truth_basic and truth_alloc_cxx leave out, because not every
- * allocator has them. Calls only functions that malloc's own file defines. */
+/* Calls functions that truth_basic and truth_alloc_cxx leave out, because not every allocator has
+ * them. Calls only functions that malloc's own file defines. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 #include <new>
@@ -144,7 +144,7 @@ NOINLINE static void ask()
 			truth_die("nallocx");
 }
 
-/* Frees half of each row, some rows by other functions than free if they exist. */
+/* Frees half of each row. For some rows, calls other functions than free, if they exist. */
 NOINLINE static void free_half()
 {
 	auto *by_size = CALL(drop_sized, "free_sized");

@@ -212,7 +212,7 @@ NOINLINE static void all_freed(void)
 }
 
 #ifdef __GLIBC__
-/* Checks that the live bytes by glibc's statistics are those of the books, or a little more. */
+/* Checks that glibc's statistics count as many live bytes as the books, or a few more. */
 static int check(size_t in_use_before)
 {
 	struct mallinfo2 info = mallinfo2();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes memory resident in several known ways. For each function, prints the resident bytes of
- * pages that it was the first to touch. */
+/* Makes memory resident in several known ways. For each function, prints the resident bytes of the
+ * pages that this function touched first. */
 #include <fcntl.h>
 #include <sys/mman.h>
 

@@ -2,15 +2,15 @@
 /* Has memory of each kind in its resident set. Prints how many pages of each kind it has touched.
  * During the run it gets:
  *
- *   heap: blocks. It frees every other one, so that freed blocks are between kept ones
+ *   heap: blocks. It frees every second block, so that freed and kept blocks alternate
  *   mappings by two functions, which the kernel joins
  *   pages of the file given by --file PATH, read and written
  *   shared memory
  *   a thread's stack
  *
- * It has memory from before the run, too. With --earlier BYTES: blocks of this many bytes in all,
- * as many bytes of a thread's blocks (in an arena of their own with glibc's malloc), the thread's
- * stack, and a mapping of BYTES. With --mappings N: N mappings of one page. */
+ * It has memory from before the run, too. With --earlier BYTES: BYTES of main's blocks, BYTES of a
+ * thread's blocks (with glibc's malloc in another arena), the thread's stack, and a mapping of
+ * BYTES. With --mappings N: N mappings of one page. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -65,7 +65,8 @@ MAP(map_area)
 MAP(map_first)
 MAP(map_second)
 
-/* Two functions map neighbouring parts of one area. The kernel joins these parts to one mapping. */
+/* Two functions map neighbouring parts of one area. The kernel merges these parts into one
+ * mapping. */
 static void map_both(size_t first, size_t second)
 {
 	char *area = map_area(NULL, 32 << 20, 0);

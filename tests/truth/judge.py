@@ -45,8 +45,8 @@ def growth_between(series, t0, t1, of):
 # --- the profile ---
 
 def owner(frames, groups):
-    """The group whose pattern matches the frame nearest to the leaf (the first one of several), or
-    None."""
+    """The group whose pattern matches the frame nearest to the leaf (if several groups do, the
+    first), or None."""
     for frame in frames:
         for name, pattern in groups.items():
             if re.fullmatch(pattern, frame):

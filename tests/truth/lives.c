@@ -596,7 +596,7 @@ static void put_account(bool end)
 			const uint64_t *from = (const uint64_t *)&threads[i].accounts[f];
 			uint64_t *to = (uint64_t *)&sum;
 
-			/* freed_* is read first, so that it never exceeds alloc_** */
+			/* freed_* is read first, so that it never exceeds alloc_* */
 			for (size_t k = sizeof(sum) / sizeof(*to); k--;)
 				to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
 		}

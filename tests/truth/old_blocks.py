@@ -71,7 +71,7 @@ SQL_REPLACE = ("update t set n = n + 1, name = 'name ' || abs(random() % 200000)
 
 
 class Traced:
-    """A program whose truth is a profile with -i 1 of the time in which it fills its heap."""
+    """A program that is traced with -i 1 while it fills its heap. This profile is the truth."""
 
     def truth(self):
         """Returns a function. Given a stack, the function returns how many blocks were made by

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Python services that leak small objects beside work that leaks nothing, on Python's own
-allocator. Each leaks in one function, `remember`, at a rate that the program knows. How many bytes
-an object takes is measured by tracemalloc in another process, the twin, before the case begins."""
+allocator. Each leaks in one function, `remember`, at a rate that the program knows. Before the case
+begins, tracemalloc measures in another process (the twin) how many bytes an object takes."""
 import json
 import os
 import shutil

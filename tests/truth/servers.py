@@ -9,8 +9,8 @@ group of stacks. It does not depend on the windows that are judged.
 
 The bytes that are live at the end and were allocated since tracing began are, by case,
   delta     the growth of the account since tracing began, because nothing older is freed
-  above     the difference between the account and that of the server at rest, because everything
-            older is freed
+  above     the account minus the account of the server at rest, because everything older is
+            freed
   none      unknown: only growth has a truth
   constant  the values replaced since tracing began, of `slots` values that are replaced at random:
             all of them except a share of exp(-operations / slots)"""
@@ -140,9 +140,9 @@ class Subject:
 
     def account(self, series, begin, twin):
         """The truth since tracing began, from the accounts of the server and the shim. The account
-        at the beginning is interpolated between the last one before and the first one after. If the
-        server were asked at the beginning, its answer would come some tenths of a second late,
-        after megabytes of further allocations."""
+        at the beginning is interpolated between the last account before it and the first account
+        after it. If the server were asked at the beginning, its answer would come some tenths of a
+        second late, after megabytes of further allocations."""
         mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():

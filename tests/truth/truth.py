@@ -199,7 +199,7 @@ def measure_twin(case, memtrace):
 
 def slope_of(series):
     """Bytes by which the account grows for each operation: the median of the steps from sample to
-    sample. A table that doubles, or an old one that is freed, changes a few steps only."""
+    sample. A table that doubles, or an old table that is freed, changes only a few steps."""
     steps = [(b["raw"] - a["raw"]) / max(b["ops"] - a["ops"], 1)
              for a, b in zip(series, series[1:])]
     slope = statistics.median(steps)
