@@ -178,7 +178,7 @@ struct abi_object {
 				     * high: both are empty */
 	__u64 inner[ABI_MAX_INNER]; /* return addresses of the allocator's direct calls to a probed
 						* function */
-	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that may hand a call over */
+	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions with abi_func.outer */
 	__u32 header; /* 1: each block's size stands in front of the block, as in glibc */
 	__u32 pad;
 };

@@ -59,8 +59,8 @@ static void interval_is_found_again(void **state)
 			uint64_t found = marker_interval((uint64_t)size, (uint64_t)weight);
 			uint64_t bytes =
 				weighted_bytes((uint64_t)size, weight_q16((uint64_t)size, found));
-			/* the error of R: from half a byte of the weight, then from the
-			 * logarithm */
+			/* The error of R has two sources: the weight is rounded by up to half a
+			 * byte, and the logarithm is not exact. */
 			double per_byte = t < 1e-4 ? 1 : expm1(t) / t * -expm1(-t) / t;
 			double room = 2 + R * 2e-5 + per_byte;
 

@@ -31,8 +31,8 @@ struct far_work {
 	/* stands for a device, a root or a process. While an answer to earlier work with this key
 	 * is missing, mt-files gets no more work with the key */
 	uint64_t key;
-	/* descriptor for fn; -1: none. Without a descriptor, an answer that comes too late is used
-	 * for the next equal request */
+	/* descriptor for fn; -1: none. Then an answer that comes too late is kept for the first
+	 * request after it, if that request equals the late one */
 	int fd;
 	const void *in;
 	size_t in_bytes;

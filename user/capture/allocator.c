@@ -183,8 +183,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* the file's own code may call the function, or code that knows its
-			      * address, or another process */
+		return true; /* the function may be called by the file's own code, by code that
+			      * knows its address, or by another process */
 	if (s->taken[alias->name])
 		return false;
 	/* If the process uses another file's malloc, it uses no function that belongs to this

@@ -187,7 +187,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_mark_free, multi);
 	}
 	rc = memtrace_bpf__load(skel);
-	/* libbpf tries whether the kernel supports global data. If that trial runs out of memory,
+	/* libbpf tests whether the kernel supports global data. If this test runs out of memory,
 	 * libbpf assumes that the kernel does not support global data, and continues without the
 	 * maps for it. */
 	if (!rc && (!skel->rodata || !skel->bss))

@@ -299,9 +299,9 @@ struct capture_probe {
 };
 const struct capture_probe *capture__probes(const struct capture *capture, size_t *ret_n);
 
-/* Is a probe for process pid alone missing in the process's code? The kernel may have taken it out
- * together with another tracer's probe. `maps`: the process's address space. If the memory cannot
- * be read, returns false. */
+/* Is a probe that was placed only in process pid missing in the process's code? The kernel may have
+ * taken it out together with another tracer's probe. `maps`: the process's address space. If the
+ * memory cannot be read, returns false. */
 bool capture__misses_probes(const struct capture *capture, pid_t pid, const struct maps *maps);
 
 /* Before capture__activate() and after capture__deactivate(), probes that are in place do

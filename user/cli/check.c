@@ -241,8 +241,8 @@ static void print_regions(const struct session_plan *plan)
 		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
 }
 
-/* Says for each function that the user named whether it can be probed. Functions that can be probed
- * are copied to `list`, to which *capture then points. Returns the command's status. */
+/* For each function that the user named, says whether it can be probed. Copies those that can be
+ * probed to `list`, to which *capture then points. Returns the command's status. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {

@@ -10,10 +10,10 @@
 #include "session/session.h"
 
 /* Traces until duration_s is over, the process ends, or a signal comes. The probes are out when
- * this returns. Before, call nowait__begin(), and then privileges__limit() once. command: for
- * complaints. *ret: NULL before the call; the caller frees it with session__free() in any case.
- * *ret_profile: the heap's profile, with the sampled blocks; owned by *ret; NULL: nothing was
- * recorded. 0, or the exit status after a complaint. */
+ * this returns. The caller must first call nowait__begin(), and then privileges__limit() once.
+ * command: for complaints. *ret: NULL before the call; the caller frees it with session__free() in
+ * any case. *ret_profile: the heap's profile, with the sampled blocks; owned by *ret; NULL: nothing
+ * was recorded. 0, or the exit status after a complaint. */
 int sampled__trace(pid_t pid, double duration_s, const char *command, struct session **ret,
 		   const struct profile **ret_profile);
 

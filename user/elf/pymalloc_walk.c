@@ -318,7 +318,7 @@ static int check_value(struct finder *f, struct path *path, const struct flow_re
 	return op != last || !only_writes(insn);
 }
 
-/* Checks that addresses in the state are used only in ways that are followed. An instruction may
+/* Checks that the instruction uses addresses in the state only in ways that can be followed. It may
  * compute something else from them, such as a distance. But the result must not be an address of
  * memory that is read or written: a lookup there would not be seen. (Copies of memory, by rep movs,
  * are no lookups.) */

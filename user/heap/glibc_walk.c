@@ -216,7 +216,7 @@ static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint6
 	return WALK_TOP;
 }
 
-/* Has the heap grown beyond its end in the maps? */
+/* Has the heap grown past the end that the maps gave for it? */
 static bool has_grown(const struct walk *walk)
 {
 	uint64_t top;

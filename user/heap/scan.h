@@ -18,8 +18,8 @@
 #include "heap/image.h"
 #include "sandbox/child.h"
 
-/* How much CPU time a scan takes. All zero: in the first third of its time limit, the scan holds
- * back if others need the CPUs. */
+/* How much CPU time a scan takes. If all members are 0, the scan holds back whenever others need
+ * the CPUs, but only in the first third of its time limit. */
 struct scan_pace {
 	bool hurry; /* the scan takes all CPU time that it can get */
 	/* The most CPU time, as a share of one CPU; 0: no such limit. With such a limit, the

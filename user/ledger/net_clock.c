@@ -592,8 +592,8 @@ static double agrees(const struct by_waits *waits, double felt, double highest)
 	       by_chance * (off * (1 - off) * (least + most) + off * off);
 }
 
-/* Returns the number of waits per second of cost, but at most the number of calls. (A wait adds to
- * the cost only if a call follows it.) */
+/* Returns the number of waits per second of cost, but at most the number of calls per second of
+ * cost. (A wait adds to the cost only if a call follows it.) */
 static double cold_calls(const struct net_clock *c, const struct by_waits *waits)
 {
 	return waits->known && c->call_ns > 0

@@ -10,7 +10,7 @@
 #define CREDIT_NS	 (2 * S)     /* at most the budget of this much time is saved up */
 #define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
 #define LEAST_STRETCH_NS (20 * MS)   /* if a stretch ends before this, it tells nothing */
-#define STALE_NS	 (1000 * MS) /* a stretch that was not judged for this time is void */
+#define STALE_NS	 (1000 * MS) /* a stretch this long is discarded, not judged */
 /* cost of all processes / wall time; below this, no process exceeds a limit */
 #define BUSY		2.5e-3
 #define BACK_OFF_NS	(5 * S)

@@ -46,9 +46,9 @@
  *  growth_above_process. Figure: bytes per second by which all stacks together grow, at the
  *	interval's low end. Fact: the growth of the process's anonymous memory minus the growth
  *	of its regions. The figure must clearly be above the fact plus a reserve. The reserve is 128
- *	KiB for each thread and 128 KiB more, divided by the length of the run. The reason is that
- *	an allocator may have had this much free memory at the start. Never sure: blocks may take
- *	the place of freed ones, or may not be touched.
+ *	KiB times the number of threads plus one, divided by the length of the run. The reason
+ *	is that an allocator may have had this much free memory at the start. Never sure: blocks
+ *	may take the place of freed ones, or may not be touched.
  *  growth_of_rows. Figure: bytes per second, the sum of the stacks' growth. Fact: the growth that
  *	the profile states for all stacks together. It is a finding if they differ by more than one
  *	per cent of the sum of absolute values. Not if samples were dropped.

@@ -75,8 +75,8 @@ struct survival {
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 to the class's upper bound,
 				        * seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	double area_error; /* error of the integral, seconds, because no block was watched at some
-			    * ages */
+	double area_error; /* seconds: the integral's largest error that comes from ages at which no
+			    * block was watched */
 	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
 	/* Contents show shorter lives than frees do, and too few frees were seen to tell which of

@@ -69,8 +69,8 @@ struct python_layout {
 
 /* Returns the layout of a version. NULL: the version is not known, or is before 3.11. */
 const struct python_layout *python_layout__find(uint32_t version);
-/* Returns the layout of the version before 3.11 whose _PyRuntime has this size. NULL: none is
- * known. */
+/* Finds a version older than 3.11 by the size of its _PyRuntime, and returns its layout. NULL: no
+ * such version is known. */
 const struct python_layout *python_layout__find_old(uint64_t runtime_bytes);
 
 /* Do the types of frames and code objects in the process match layout, which is of a version before

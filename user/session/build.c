@@ -419,7 +419,7 @@ static int add_lost(const struct build *b, struct profile *p)
 
 	for (int i = 0; i < LOST_MAX && !rc; i++)
 		rc = profile__add_lost(p, names[i], c->lost[i]);
-	/* these may be losses of the heap's samples or of regions: both take stacks */
+	/* these count losses of the heap and of regions alike: both record stacks */
 	p->dropped = c->lost[LOST_NO_MEMORY] + c->lost[LOST_STACKS_FULL] +
 		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT];
 	p->dropped += profile__is_regions(p) ? c->lost[LOST_REGION_CALLS]

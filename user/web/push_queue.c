@@ -101,7 +101,7 @@ void push_queue__add(struct push_queue *q, struct push_request *request)
 	q->bytes += request->size;
 }
 
-/* May another request be sent? After a failure, one request at a time tries whether the receiver is
+/* May another request be sent? After a failure, one request at a time tests whether the receiver is
  * back. */
 static bool may_send(const struct push_queue *q)
 {

@@ -138,7 +138,8 @@ static void silence_withdraws_in_turn(void **state)
 	check_silence(true);
 }
 
-/* Starts a process that sends the keeper heartbeats until the test stops it. */
+/* Starts a process that makes a keeper, and sends heartbeats to it until the test stops the
+ * process. */
 static pid_t start_beating(int *ret_reader)
 {
 	int fds[2], ready[2];

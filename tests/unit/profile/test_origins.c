@@ -400,7 +400,8 @@ static double bytes_of(struct profile *p, const char *const *frames, size_t n)
 	bytes_of(p, (const char *const[]){__VA_ARGS__},                                            \
 		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* Each block counts once. An object counts with its class, and not once more with its size. */
+/* Each block counts once. An object counts in its class's row, and not again among
+ * the other blocks of its size. */
 static void test_census_as_stacks(void **state)
 {
 	char item[] = "shop::Item";

@@ -117,7 +117,7 @@ static void objects_are_read(void **state)
 
 static void old_objects_are_read(void **state)
 {
-	/* pairs of bytes of 3.9: line 11 from byte 0 on, 13 from 6 on, 10 from 10 on */
+	/* the line table of 3.9: line 11 from offset 0 on, 13 from 6 on, 10 from 10 on */
 	static const unsigned char steps[] = {0, 1, 6, 2, 4, (unsigned char)-3};
 	/* of 3.10: line 11 for 4 bytes, no line for 2, 16 for 0 bytes, 13 for 6, 4 for the rest */
 	static const unsigned char ranges[] = {4, 1, 2, 0x80, 0, 5, 6, 0xfd, 6, 0xf7};

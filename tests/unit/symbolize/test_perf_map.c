@@ -561,7 +561,8 @@ static void test_read(void **state)
 	assert_int_equal(skipped, 42);
 }
 
-/* Files of 64 MiB and more. Most of each is a name of NULs, which takes no room on disk. */
+/* Files of 64 MiB and more. Nearly all of each file is one name that consists of NULs: a
+ * hole, which takes no room on disk. */
 static void test_large_file(void **state)
 {
 	const off_t limit = 64 << 20;
