@@ -227,6 +227,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 	}
 	c->skel = skel;
 	c->kind = kind;
+	c->loses_probes = kind == PROBE_MULTI && features__multi_loses_probes();
 	return 0;
 fail:
 	ring_buffer__free(c->ends);

@@ -2,6 +2,7 @@
 #include "capture/features.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -258,6 +259,22 @@ int features__try_kind(enum probe_kind kind)
 	if (link < 0)
 		return link;
 	return kind == PROBE_MULTI && multi_sees_one_thread() ? -EOPNOTSUPP : 0;
+}
+
+bool features__multi_loses_probes(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int id = btf ? btf__find_by_name_kind(btf, "bpf_uprobe", BTF_KIND_STRUCT) : -1;
+	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, (uint32_t)id);
+	bool remembers = false;
+
+	for (uint16_t i = 0; type && i < btf_vlen(type); i++) {
+		const char *name = btf__name_by_offset(btf, btf_members(type)[i].name_off);
+
+		remembers = remembers || (name && !strcmp(name, "uprobe"));
+	}
+	btf__free(btf);
+	return !remembers;
 }
 
 bool features__init_pid_ns(void)

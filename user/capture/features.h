@@ -61,6 +61,12 @@ bool features__shadow_stacks_kill(void);
  * 6.1.146, 6.6.99, 6.12.39, 6.15.7). */
 #define PERF_REFUSED "perf uprobes take CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
 
+/* Does a link of uprobe_multi look for its probes by its path when it removes them? On overlayfs
+ * the path leads to another file once a container has changed the file. The kernel then frees the
+ * memory of probes that are still in place (6.6 to 6.11). Since 6.12 a link remembers its probes.
+ * Source: bpf_uprobe_unregister() of kernel/trace/bpf_trace.c. */
+bool features__multi_loses_probes(void);
+
 /* Tries one kind of probe, and returns features.kind[kind]. */
 int features__try_kind(enum probe_kind kind);
 

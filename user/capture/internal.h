@@ -104,6 +104,7 @@ struct capture {
 	struct keeper *keeper;
 	unsigned patience_ms; /* the keeper's usual patience */
 	enum probe_kind kind;
+	bool loses_probes;	/* features__multi_loses_probes(), with the kind multi */
 	bool unwinding_refused; /* capture__unwinding_refused() */
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects, n_funcs; /* how many entries were ever in use; an entry for a function
@@ -139,6 +140,23 @@ struct capture {
 	int cpus;			  /* possible CPUs: a per-CPU map has a value for each */
 	struct abi_process_cpu *counters; /* buffer for the counters of one process */
 };
+
+/* --- refusals.c --- */
+
+/* Finds the refusal of one of the allocator's functions in process pid, by the function's virtual
+ * address. If `point` is NULL, finds the refusal of the whole allocator. Returns NULL when there is
+ * none. */
+const struct capture_refusal *refusals__find(const struct capture *capture,
+					     const struct allocator *allocator,
+					     const struct alloc_point *point, pid_t pid);
+/* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
+ * instruction of a function that may throw. Returns NULL if there is no memory. */
+const struct capture_refusal *refusals__note(struct capture *capture,
+					     const struct allocator *allocator,
+					     const struct alloc_point *point, bool whole,
+					     int reason);
+/* Ends all refusals of one file. */
+void refusals__end(struct capture *capture, const struct file_id *file);
 
 /* --- real_file.c --- */
 void capture__free_files(struct capture *capture);

@@ -3,8 +3,10 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/vector.h"
@@ -200,129 +202,6 @@ int capture__attach_points(struct capture *c, const char *path,
 	return shield__run(attach_points, &attach);
 }
 
-const struct capture_refusal *capture__refusals(const struct capture *c, size_t *ret_n)
-{
-	*ret_n = c->n_refusals;
-	return c->refusals;
-}
-
-/* Finds the refusal of one of the allocator's functions in process pid, by the function's virtual
- * address. If `point` is NULL, finds the refusal of the whole allocator. Returns NULL when there is
- * none. */
-static const struct capture_refusal *find_refusal(const struct capture *c,
-						  const struct allocator *a,
-						  const struct alloc_point *point, pid_t pid)
-{
-	for (size_t i = 0; i < c->n_refusals; i++) {
-		const struct capture_refusal *r = &c->refusals[i];
-
-		if (!r->gone_ns && (!r->pid || r->pid == pid) &&
-		    file_id__equal(&r->file, &a->file) && r->family == a->family &&
-		    (point ? r->vaddr == point->func.vaddr : r->whole))
-			return r;
-	}
-	return NULL;
-}
-
-/* Returns the place of a new refusal. Of the refusals that no longer hold, only the latest
- * CAPTURE_GONE_REFUSALS are kept: a run that lasts for days meets new files again and again. NULL:
- * there is no memory. */
-static struct capture_refusal *place_of_refusal(struct capture *c)
-{
-	struct capture_refusal *first = NULL;
-	size_t n_gone = 0;
-
-	for (size_t i = 0; i < c->n_refusals; i++) {
-		struct capture_refusal *r = &c->refusals[i];
-
-		n_gone += r->gone_ns != 0;
-		if (r->gone_ns && (!first || r->gone_ns < first->gone_ns))
-			first = r;
-	}
-	if (n_gone > CAPTURE_GONE_REFUSALS)
-		return first;
-	return VECTOR_ADD_ROOM(c->refusals, c->n_refusals) ? NULL : &c->refusals[c->n_refusals++];
-}
-
-/* Notes a refusal. If the list has this refusal as one that no longer holds, makes it hold again,
- * with the new text. This happens, for example, if a program is started again each day. Returns
- * NULL if there is no memory. */
-static const struct capture_refusal *add_refusal(struct capture *c,
-						 const struct capture_refusal *fresh)
-{
-	struct capture_refusal *place;
-
-	for (size_t i = 0; i < c->n_refusals; i++) {
-		struct capture_refusal *r = &c->refusals[i];
-
-		if (r->gone_ns && r->pid == fresh->pid && file_id__equal(&r->file, &fresh->file) &&
-		    r->family == fresh->family && r->vaddr == fresh->vaddr &&
-		    r->whole == fresh->whole) {
-			uint64_t number = r->number;
-
-			*r = *fresh;
-			r->number = number;
-			return r;
-		}
-	}
-	place = place_of_refusal(c);
-	if (!place)
-		return NULL;
-	*place = *fresh;
-	place->number = ++c->n_refused;
-	return place;
-}
-
-static void end_refusal(struct capture_refusal *r)
-{
-	if (!r->gone_ns)
-		r->gone_ns = clock__now_ns(CLOCK_MONOTONIC);
-}
-
-/* Notes that the kernel refuses a probe on `point`. `point` is NULL if the place is a ret
- * instruction of a function that may throw. Returns as add_refusal(). */
-static const struct capture_refusal *note_refusal(struct capture *c, const struct allocator *a,
-						  const struct alloc_point *point, bool whole,
-						  int reason)
-{
-	struct capture_refusal r = {.file = a->file,
-				    .family = a->family,
-				    .vaddr = point ? point->func.vaddr : 0,
-				    .whole = whole};
-	char place[96] = "one of its ret instructions";
-
-	if (point)
-		snprintf(place, sizeof(place), "its instruction \"%s\"", point->site.instruction);
-	snprintf(r.text, sizeof(r.text),
-		 "%.120s of %.256s cannot be probed, because the kernel takes no probe on %s "
-		 "(error %d): %s",
-		 point ? point->name : "a function that may throw", a->path, place, -reason,
-		 whole ? "this allocator is not traced, because freed blocks would look live"
-		       : alloc_point__loss(point));
-	return add_refusal(c, &r);
-}
-
-int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, const char *text)
-{
-	struct capture_refusal r = {
-		.pid = pid, .file = a->file, .family = a->family, .whole = true};
-
-	if (find_refusal(c, a, NULL, pid))
-		return 0;
-	snprintf(r.text, sizeof(r.text), "%s", text);
-	return add_refusal(c, &r) ? 0 : -ENOMEM;
-}
-
-void capture__allow(struct capture *c, const struct file_id *file, const char *family)
-{
-	for (size_t i = 0; i < c->n_refusals; i++) {
-		struct capture_refusal *r = &c->refusals[i];
-
-		if (!r->pid && r->whole && r->family == family && file_id__equal(&r->file, file))
-			end_refusal(r);
-	}
-}
-
 /* Frees the places of released objects and of their functions in the kernel's tables. An object's
  * places are freed only when its last link is gone. If they were freed earlier, a hit of an old
  * probe would count for the next function that gets the place. */
@@ -448,7 +327,7 @@ static int note_refusals(struct capture *c, const struct allocator *a, const str
 		bool whole = list->essential[at];
 		const struct capture_refusal *r;
 
-		r = note_refusal(c, a, list->points[at], whole, attach->refused[i].rc);
+		r = refusals__note(c, a, list->points[at], whole, attach->refused[i].rc);
 		if (!r)
 			return error__set(err, -ENOMEM, "out of memory");
 		if (whole)
@@ -486,7 +365,7 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 				"are known already",
 				c->n_objects, c->n_funcs);
 		if ((!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE)) ||
-		    find_refusal(c, a, point, pid))
+		    refusals__find(c, a, point, pid))
 			continue;
 		throwing = throwing || point->func.exits;
 		add_offset(point->func.role == ROLE_MARK_ALLOC	    ? &ret->offsets.mark_alloc
@@ -522,21 +401,38 @@ static int place(struct capture *c, struct attach *attach, pid_t pid)
 	return rc;
 }
 
+/* Would the kernel lose the probes of this file (features__multi_loses_probes())? */
+static bool would_be_lost(const struct capture *c, const struct allocator *a)
+{
+	struct statfs fs;
+
+	return c->loses_probes && !fstatfs(a->fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
 /* Attaches one allocator. `again`: the allocator had probes before, which are in capture.probes. 0;
  * -EOPNOTSUPP: probes on the allocator are refused; other negative errno. */
 static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 		      struct error *err)
 {
 	_cleanup_free_ struct wanted *wanted = calloc(1, sizeof(*wanted));
-	const struct capture_refusal *refusal = find_refusal(c, a, NULL, pid);
+	const struct capture_refusal *refusal = refusals__find(c, a, NULL, pid);
 	struct attach attach = {.c = c, .pid = pid, .before = c->n_links};
-	char path[64];
+	char path[64], text[512];
 	int rc, noted;
 
 	if (a->reported)
 		return 0;
 	if (refusal)
 		return error__set(err, -EOPNOTSUPP, "%s", refusal->text);
+	if (would_be_lost(c, a)) {
+		snprintf(text, sizeof(text),
+			 "%.256s lies on overlayfs. Before Linux 6.12 the kernel may crash if a "
+			 "container changes the file while it has uprobe_multi probes: this "
+			 "allocator is not traced. --probe-kind perf traces it",
+			 a->path);
+		capture__refuse(c, a, pid, text);
+		return error__set(err, -EOPNOTSUPP, "%s", text);
+	}
 	if (!wanted || VECTOR_RESERVE(c->probes, c->probes_room, c->n_probes + a->n_points))
 		return error__set(err, -ENOMEM, "out of memory");
 	rc = collect_wanted(c, a, pid, again, wanted, err);
@@ -562,7 +458,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		return error__set(err, rc, "cannot place probes on %s in pid %d: %s", a->path, pid,
 				  strerror(-rc));
 	for (uint32_t i = 0; i < wanted->n; i++) {
-		if (find_refusal(c, a, wanted->points[i], pid))
+		if (refusals__find(c, a, wanted->points[i], pid))
 			continue;
 		if (!again)
 			c->probes[c->n_probes++] =
@@ -603,8 +499,8 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
  * or its function was refused later, memtrace has taken the probe out. */
 static bool is_own(const struct capture *c, const struct capture_probe *probe, pid_t pid)
 {
-	return probe->pid == pid && !find_refusal(c, probe->allocator, NULL, pid) &&
-	       !find_refusal(c, probe->allocator, probe->point, pid);
+	return probe->pid == pid && !refusals__find(c, probe->allocator, NULL, pid) &&
+	       !refusals__find(c, probe->allocator, probe->point, pid);
 }
 
 bool capture__misses_probes(const struct capture *c, pid_t pid, const struct maps *maps)
@@ -780,9 +676,7 @@ void capture__release(struct capture *c, const struct file_id *file)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < c->n_refusals; i++)
-		if (file_id__equal(&c->refusals[i].file, file))
-			end_refusal(&c->refusals[i]);
+	refusals__end(c, file);
 	for (uint32_t i = 0; i < c->n_objects; i++) {
 		struct known_object *o = &c->objects[i];
 

@@ -31,7 +31,7 @@ struct known {
 	int fd;
 	off_t size;
 	struct timespec written, changed;
-	struct timespec touched; /* its ctime at the last binaries__set_real() */
+	struct timespec touched; /* its ctime when `real` was found out, or confirmed */
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* the file was used since the last binaries__evict() */
@@ -172,12 +172,16 @@ void binaries__set_real(struct binaries *binaries, const struct file_id *id,
 {
 	struct known *known = find_former(binaries, id);
 
+	if (known)
+		known->real = *real;
+}
+
+void binaries__keep_real(struct binaries *binaries, const struct file_id *id)
+{
+	struct known *known = find_former(binaries, id);
 	struct stat st;
 
-	if (!known)
-		return;
-	known->real = *real;
-	if (!fstat(known->fd, &st))
+	if (known && !fstat(known->fd, &st))
 		known->touched = st.st_ctim;
 }
 
@@ -383,6 +387,7 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
 				.fd = take_fd(&own_fd),
 				.size = st.st_size,
 				.written = st.st_mtim,
+				.touched = st.st_ctim,
 				.changed = st.st_ctim,
 				.binary = binary};
 	binary->n_files++;

@@ -75,6 +75,8 @@ const struct file_id *binaries__real(const struct binaries *binaries, const stru
 /* May the file known as id have the pages of another file by now? On overlayfs even a change of the
  * file's owner copies the file. Such a change shows in its ctime. */
 bool binaries__may_be_copied(const struct binaries *binaries, const struct file_id *id);
+/* Records that the file still has the pages of the file `real`. */
+void binaries__keep_real(struct binaries *binaries, const struct file_id *id);
 
 /* Returns a new descriptor of the very file known as id, not merely of a file with the same
  * content. The caller owns the descriptor. -ENOENT: id is not known; other negative errno. */

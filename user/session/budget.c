@@ -506,6 +506,7 @@ static int resume_all(void *ctx)
 	struct error none = {};
 	int rc = 0;
 
+	rewritten__check_copies(s);
 	for (size_t i = 0; i < s->n_attached && !rc; i++)
 		rc = capture__resume(s->capture, s->attached[i], 0, &none);
 	if (rc) /* all or none */

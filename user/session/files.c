@@ -193,13 +193,13 @@ static void release(void *ctx, const struct file_id *file, const struct file_id 
 	const struct allocator *a;
 	struct session *s = ctx;
 
+	if (last)
+		files__release(s, real);
 	while ((a = placed_through(s, file))) {
 		struct file_id below = a->file;
 
 		release_to_reopen(s, &below); /* frees a */
 	}
-	if (last)
-		files__release(s, real);
 }
 
 static bool forget_binary(void *ctx, size_t index)

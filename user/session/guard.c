@@ -75,6 +75,7 @@ void guard__restore_late(struct session *s)
 
 static void restore_heap(struct session *s)
 {
+	rewritten__check_copies(s);
 	for (size_t i = 0; i < s->n_attached; i++)
 		s->attached[i]->n_refused +=
 			capture__resume(s->capture, s->attached[i], 0, NULL) != 0;

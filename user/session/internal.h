@@ -406,8 +406,7 @@ struct watched_file {
 
 /* Makes session->writes_fd. If there is no inotify, writes are noticed later. */
 void rewritten__begin(struct session *session);
-/* Watches the files of allocators that have got probes for all processes. The session has the
- * allocators already, and may lose them here, if a file was copied meanwhile. */
+/* Watches the files of allocators that have got probes for all processes. */
 void rewritten__watch(struct session *session, const struct allocators *allocators);
 /* Does the allocator's descriptor lead to a copy of the file by now (overlayfs)? Probes would be
  * placed in the copy. */

@@ -147,6 +147,7 @@ static void probe_new_files(struct session *s, struct target *t)
 	}
 	if (!alloc_error__passes(rc))
 		mark_files(s, t, refused ? FILE_REFUSED : FILE_SEEN, unknown);
+	rewritten__check_copies(s); /* copies that were made before the files were watched */
 	if (rc == -ENOSPC) {
 		s->probes_refused++;
 		s->files_short = s->files_idle = true;

@@ -83,7 +83,6 @@ void rewritten__watch(struct session *s, const struct allocators *allocators)
 		if (wd >= 0 && !is_watched_as(s, wd, &a->file))
 			s->watched[s->n_watched++] = (struct watched_file){wd, a->file};
 	}
-	rewritten__check_copies(s);
 }
 
 void rewritten__forget(struct session *s, const struct file_id *file)

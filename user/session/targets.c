@@ -122,7 +122,7 @@ int targets__hold_file(struct session *s, struct target *t, struct map_entry *en
 	if (whole && (fd < 0 || file_id__equal(&real, &entry->real))) {
 		if (fd >= 0) {
 			close(fd);
-			binaries__set_real(s->binaries, &entry->file, &real);
+			binaries__keep_real(s->binaries, &entry->file);
 		}
 		return 0;
 	}
@@ -423,6 +423,8 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	 * exported functions. */
 	if (targets__refresh_maps(s, t) && event->kind == EVENT_FORK && parent)
 		t->maps_changed = !maps__copy(&parent->maps, &t->maps) && t->maps.n;
+	for (size_t i = 0; event->kind == EVENT_FORK && parent && i < t->maps.n; i++)
+		keep_real(maps__find(&parent->maps, t->maps.entries[i].start), &t->maps.entries[i]);
 	budget__welcome(s, t);
 }
 
