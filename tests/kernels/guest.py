@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import sys
 import time
@@ -131,16 +130,11 @@ def best_kind_sampled():
 def containers_in_small():
     """Containers of one image layer run one file. Each call counts once, also of a process that
     begins later."""
-    with harness.place() as directory, contextlib.ExitStack() as running:
-        lower = os.path.join(directory, "lower")
-        os.mkdir(lower)
-        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
-        merged = running.enter_context(test_files.overlays(directory, lower, 3))
+    with test_files.containers(3) as (directory, paths), contextlib.ExitStack() as running:
         targets = []
 
         def begin(i):
-            targets.append(running.enter_context(
-                harness.Target(os.path.join(merged[i], "program"))))
+            targets.append(running.enter_context(harness.Target(paths[i])))
 
         begin(0)
         begin(1)

@@ -110,6 +110,17 @@ def overlays(directory, lower, n):
             subprocess.run(["umount", "-l", path], check=False, stderr=subprocess.DEVNULL)
 
 
+@contextlib.contextmanager
+def containers(n):
+    """Yields a directory, and the paths in it of a program in n containers of one image."""
+    with place() as directory:
+        lower = os.path.join(directory, "lower")
+        os.mkdir(lower)
+        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
+        with overlays(directory, lower, n) as merged:
+            yield directory, [os.path.join(path, "program") for path in merged]
+
+
 def check_counts(truth, profile):
     """The memory of each function and the number of calls are exact."""
     held = by_function(profile, truth["functions"])
@@ -130,21 +141,17 @@ def files_of_shared_layer():
     """Containers of one image run the same file, although each container sees a file of its own.
     Each call counts once. When the first container has ended, its file system can be unmounted, and
     processes of the others are still traced."""
-    with place() as directory, contextlib.ExitStack() as running:
-        lower = os.path.join(directory, "lower")
-        os.mkdir(lower)
-        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
-        merged = running.enter_context(overlays(directory, lower, 3))
-
+    with containers(3) as (directory, paths), contextlib.ExitStack() as running:
         def begin(i):
-            return running.enter_context(Target(os.path.join(merged[i], "program")))
+            return running.enter_context(Target(paths[i]))
 
         first, second = begin(0), begin(1)
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
             third = begin(2)
             truths = {target.pid: target.go() for target in (first, second)}
             expect_equal(first.quit(), 0, "status of the first program")
-            wait_until(lambda: not run(["umount", merged[0]]).status, "it can be unmounted")
+            wait_until(lambda: not run(["umount", os.path.dirname(paths[0])]).status,
+                       "it can be unmounted")
             late = begin(1)
             time.sleep(1)  # for some milliseconds the probes are not in place
             truths.update({target.pid: target.go() for target in (third, late)})
@@ -158,12 +165,7 @@ def files_copied_in_a_container():
     """A container changes the mode of a file that it shares with another one. From then on it has a
     copy of its own. Processes of both containers are traced, whether they began before or after the
     change."""
-    with place() as directory, contextlib.ExitStack() as running:
-        lower = os.path.join(directory, "lower")
-        os.mkdir(lower)
-        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
-        paths = [os.path.join(merged, "program")
-                 for merged in running.enter_context(overlays(directory, lower, 2))]
+    with containers(2) as (directory, paths), contextlib.ExitStack() as running:
         first = running.enter_context(Target(paths[0]))
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
             second = running.enter_context(Target(paths[1]))
@@ -182,12 +184,7 @@ def files_copied_in_the_only_container():
     """A container changes the mode of a file that no other container runs. The output says that
     calls of the earlier process are not seen any more. Later processes are traced, also those of
     other containers."""
-    with place() as directory, contextlib.ExitStack() as running:
-        lower = os.path.join(directory, "lower")
-        os.mkdir(lower)
-        shutil.copy(os.path.join(PROGS, "truth_basic_static"), os.path.join(lower, "program"))
-        paths = [os.path.join(merged, "program")
-                 for merged in running.enter_context(overlays(directory, lower, 2))]
+    with containers(2) as (directory, paths), contextlib.ExitStack() as running:
         first = running.enter_context(Target(paths[0]))
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none") as tracer:
             os.chmod(paths[0], 0o700)

@@ -697,6 +697,8 @@ const server = http.createServer((request, response) => {
     });
 });
 process.on('SIGTERM', () => { server.close(() => process.exit(0)); server.closeAllConnections(); });
+// on a busy machine a connection may rest for longer than node's usual limits
+server.keepAliveTimeout = server.headersTimeout = server.requestTimeout = 0;
 server.listen(process.argv[2]);
 """
 
