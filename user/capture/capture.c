@@ -27,7 +27,7 @@
 #define REGION_RING	  (1U << 21) /* bytes */
 #define END_RING	  (1U << 22)
 
-static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
+int capture__print_nothing(enum libbpf_print_level level, const char *format, va_list args)
 {
 	(void)level;
 	(void)format;
@@ -288,7 +288,7 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 	struct capture *c;
 	int rc = -EOPNOTSUPP;
 
-	libbpf_set_print(options->verbose ? print_all : print_nothing);
+	libbpf_set_print(options->verbose ? print_all : capture__print_nothing);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error__set(err, -ENOMEM, "out of memory");

@@ -9,6 +9,9 @@
 #include "capture/keeper.h"
 #include "memtrace.skel.h"
 
+/* For libbpf_set_print(), while programs are loaded that the kernel may refuse. Returns 0. */
+int capture__print_nothing(enum libbpf_print_level level, const char *format, va_list args);
+
 /* Makes the kernel allocate the memory of all hash maps when they are loaded, not as entries
  * come. */
 void capture__preallocate(struct memtrace_bpf *skel);

@@ -12,17 +12,11 @@
 /* the kernel gives no answer while another thread changes memtrace's address space */
 #define ATTEMPTS 100
 
-static int be_silent(enum libbpf_print_level level, const char *format, va_list args)
-{
-	(void)level, (void)format, (void)args;
-	return 0;
-}
-
 /* If the kernel refuses the program, that is no failure: the program is needed only for
  * containers. */
 static void load(struct capture *c)
 {
-	libbpf_print_fn_t print = libbpf_set_print(be_silent);
+	libbpf_print_fn_t print = libbpf_set_print(capture__print_nothing);
 
 	c->files_tried = true;
 	c->files = files_bpf__open_and_load();

@@ -11,17 +11,12 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "bpf/abi.h"
+#include "capture/internal.h"
 #include "registers.skel.h"
 
 struct registers {
 	struct registers_bpf *skel;
 };
-
-static int be_silent(enum libbpf_print_level level, const char *fmt, va_list args)
-{
-	(void)level, (void)fmt, (void)args;
-	return 0;
-}
 
 void registers__free(struct registers *registers)
 {
@@ -39,7 +34,8 @@ int registers__new(pid_t pid, struct registers **ret)
 
 	if (!registers)
 		return -ENOMEM;
-	print = libbpf_set_print(be_silent); /* a kernel that cannot do this is no failure */
+	print = libbpf_set_print(
+		capture__print_nothing); /* a kernel that cannot do this is no failure */
 	registers->skel = registers_bpf__open();
 	if (!registers->skel)
 		err = -errno;

@@ -66,16 +66,33 @@ static void use_all(struct session *s, const struct maps *maps)
 			binaries__use(s->binaries, &maps->entries[i].file);
 }
 
+const struct allocator *files__find_attached(const struct session *s,
+					     bool (*is_it)(const void *ctx,
+							   const struct allocator *allocator),
+					     const void *ctx)
+{
+	for (size_t i = 0; i < s->n_attached; i++)
+		for (size_t j = 0; j < s->attached[i]->n; j++)
+			if (is_it(ctx, s->attached[i]->list[j]))
+				return s->attached[i]->list[j];
+	return NULL;
+}
+
 static bool is_in(const void *file, const struct allocator *a)
 {
 	return file_id__equal(&a->file, file);
+}
+
+static bool is_through(const void *file, const struct allocator *a)
+{
+	return file_id__equal(&a->through, file);
 }
 
 void files__release(struct session *s, const struct file_id *file)
 {
 	size_t n = 0;
 
-	s->files_released = s->files_releasing = true;
+	s->files_releasing = true;
 	rewritten__forget(s, file);
 	capture__release(s->capture, file);
 	for (size_t i = 0; i < s->n_attached; i++)
@@ -105,28 +122,14 @@ void files__name_real(struct session *s, struct maps *maps)
 	}
 }
 
-/* Returns an allocator whose probes were placed through a descriptor of this file, or NULL. */
-static const struct allocator *placed_through(const struct session *s, const struct file_id *file)
-{
-	for (size_t i = 0; i < s->n_attached; i++)
-		for (size_t j = 0; j < s->attached[i]->n; j++)
-			if (file_id__equal(&s->attached[i]->list[j]->through, file))
-				return s->attached[i]->list[j];
-	return NULL;
-}
-
 /* As files__reopen(), but mark_reopened() is still to be called. */
-static void release_to_reopen(struct session *s, const struct file_id *real)
+static void release_to_reopen(struct session *s, const struct allocator *a)
 {
-	const char *family = "malloc";
+	const struct reopened_file file = {a->file, a->family};
 
-	for (size_t i = 0; i < s->n_attached; i++)
-		for (size_t j = 0; j < s->attached[i]->n; j++)
-			if (file_id__equal(&s->attached[i]->list[j]->file, real))
-				family = s->attached[i]->list[j]->family;
 	if (!VECTOR_ADD_ROOM(s->reopened, s->n_reopened))
-		s->reopened[s->n_reopened++] = (struct reopened_file){*real, family};
-	files__release(s, real);
+		s->reopened[s->n_reopened++] = file;
+	files__release(s, &file.real); /* frees a */
 }
 
 /* Lets the targets get probes again in the files of release_to_reopen(). */
@@ -140,9 +143,9 @@ static void mark_reopened(struct session *s)
 		s->targets[i]->probes_due = true;
 }
 
-void files__reopen(struct session *s, const struct file_id *real)
+void files__reopen(struct session *s, const struct allocator *a)
 {
-	release_to_reopen(s, real);
+	release_to_reopen(s, a);
 	mark_reopened(s);
 }
 
@@ -173,11 +176,13 @@ static void give_up_reopened(struct session *s)
 {
 	if (s->files_short) /* they are tried again */
 		return;
-	for (size_t i = 0; i < s->n_tried; i++)
+	for (size_t i = 0; i < s->n_tried; i++) {
+		if (capture__probes_file(s->capture, &s->reopened[i].real, NULL))
+			continue;
 		for (size_t j = 0; j < s->n_targets; j++)
-			if (!s->targets[j]->ended &&
-			    !capture__probes_file(s->capture, &s->reopened[i].real, NULL))
+			if (!s->targets[j]->ended)
 				refuse_in(s, s->targets[j], &s->reopened[i]);
+	}
 	s->n_reopened -= s->n_tried;
 	s->n_marked -= s->n_tried;
 	for (size_t i = 0; i < s->n_reopened; i++)
@@ -195,11 +200,8 @@ static void release(void *ctx, const struct file_id *file, const struct file_id 
 
 	if (last)
 		files__release(s, real);
-	while ((a = placed_through(s, file))) {
-		struct file_id below = a->file;
-
-		release_to_reopen(s, &below); /* frees a */
-	}
+	while ((a = files__find_attached(s, is_through, file)))
+		release_to_reopen(s, a);
 }
 
 static bool forget_binary(void *ctx, size_t index)
@@ -250,8 +252,7 @@ void files__let_go(struct session *s)
 		let_go_idle(s, now);
 	/* Targets that came when there was no room for probes are tried again, as long as released
 	 * files may have made room since the last attempt. */
-	retry = s->files_released || s->files_releasing;
-	s->files_released = false;
+	retry = s->files_releasing;
 	s->files_releasing = capture__is_releasing(s->capture);
 	for (size_t i = 0; i < s->n_targets && s->files_short && retry; i++)
 		s->targets[i]->probes_due = true;

@@ -58,8 +58,7 @@ struct session {
 	size_t n_attached;
 	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;		/* the last files__let_go() released a file */
-	bool files_releasing;		/* and their probes were not gone yet */
+	bool files_releasing;		/* probes of released files may still take room */
 	struct reopened_file *reopened; /* owned; files.c */
 	size_t n_reopened;
 	/* the first of them: their files are marked; the targets had their turn to get probes */
@@ -382,9 +381,16 @@ const char *files__not_traced(struct session *session, const struct target *targ
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
-/* As files__release(). Then the targets get probes again, through any file of overlayfs that has
- * the pages of the file `real`. If there is none, the targets' profiles say so. */
-void files__reopen(struct session *session, const struct file_id *real);
+/* Returns the first of the attached allocators for which is_it() returns true, or NULL. */
+const struct allocator *files__find_attached(const struct session *session,
+					     bool (*is_it)(const void *ctx,
+							   const struct allocator *allocator),
+					     const void *ctx);
+
+/* As files__release() for the file of an attached allocator, which is freed. Then the targets get
+ * probes again, through any file of overlayfs that has the pages of the allocator's file. If there
+ * is none, the targets' profiles say so. */
+void files__reopen(struct session *session, const struct allocator *allocator);
 /* Sets map_entry.real in all entries where it was not known, and is known now. */
 void files__name_real(struct session *session, struct maps *maps);
 /* As files__release(). The file gets no probes for all processes any more. */
@@ -409,8 +415,8 @@ void rewritten__begin(struct session *session);
 /* Watches the files of allocators that have got probes for all processes. */
 void rewritten__watch(struct session *session, const struct allocators *allocators);
 /* Does the allocator's descriptor lead to a copy of the file by now (overlayfs)? Probes would be
- * placed in the copy. */
-bool rewritten__is_copied(const struct session *session, const struct allocator *allocator);
+ * placed in the copy. session: a struct session. */
+bool rewritten__is_copied(const void *session, const struct allocator *allocator);
 /* Places the probes of copied files again through other files. */
 void rewritten__check_copies(struct session *session);
 void rewritten__forget(struct session *session, const struct file_id *file);

@@ -33,11 +33,6 @@ static void mark_files(struct session *s, const struct target *t, enum file_mark
 	}
 }
 
-static bool is_copied(const void *session, const struct allocator *a)
-{
-	return rewritten__is_copied(session, a);
-}
-
 static bool has_no_probe(const void *capture, const struct allocator *a)
 {
 	size_t n;
@@ -56,7 +51,7 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 
 	if (VECTOR_ADD_ROOM(s->attached, s->n_attached))
 		return error__set(err, -ENOMEM, "out of memory");
-	allocators__drop(t->allocators, is_copied, s);
+	allocators__drop(t->allocators, rewritten__is_copied, s);
 	patched__look_everywhere(s, t->allocators);
 	capture__probes(s->capture, &before);
 	/* If an allocator cannot be probed, goes on with the others. */

@@ -125,8 +125,9 @@ void rewritten__note(struct session *s, const struct file_id *file)
 	}
 }
 
-bool rewritten__is_copied(const struct session *s, const struct allocator *a)
+bool rewritten__is_copied(const void *session, const struct allocator *a)
 {
+	const struct session *s = session;
 	_cleanup_close_ int fd = -1;
 	struct file_id real;
 	char path[32];
@@ -141,24 +142,12 @@ bool rewritten__is_copied(const struct session *s, const struct allocator *a)
 	return !file_id__equal(&real, &a->file) && !file_id__equal(&real, &a->through);
 }
 
-static const struct allocator *find_copied(const struct session *s)
-{
-	for (size_t i = 0; i < s->n_attached; i++)
-		for (size_t j = 0; j < s->attached[i]->n; j++)
-			if (rewritten__is_copied(s, s->attached[i]->list[j]))
-				return s->attached[i]->list[j];
-	return NULL;
-}
-
 void rewritten__check_copies(struct session *s)
 {
 	const struct allocator *a;
 
-	while ((a = find_copied(s))) {
-		const struct file_id real = a->file;
-
-		files__reopen(s, &real); /* frees a */
-	}
+	while ((a = files__find_attached(s, rewritten__is_copied, s)))
+		files__reopen(s, a);
 }
 
 static void note_event(struct session *s, const struct inotify_event *event)

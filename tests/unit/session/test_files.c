@@ -90,12 +90,29 @@ static struct target *add_target(struct session *s, const struct file_id *file)
 	return t;
 }
 
+/* Gives the file `below` probes through another file. */
+static void place_probes(struct session *s, const struct file_id *through)
+{
+	struct allocators *allocators = calloc(1, sizeof(*allocators));
+	struct allocator *a = calloc(1, sizeof(*a));
+
+	assert_true(allocators && a);
+	allocators->list = calloc(1, sizeof(struct allocator *));
+	assert_non_null(allocators->list);
+	allocators->list[0] = a;
+	allocators->n = allocators->n_attached = 1;
+	a->fd = -1;
+	a->family = "glibc";
+	a->file = below;
+	a->through = *through;
+	assert_int_equal(VECTOR_ADD_ROOM(s->attached, s->n_attached), 0);
+	s->attached[s->n_attached++] = allocators;
+}
+
 /* Two overlays over one file, which has probes through the first one. */
 static void set_up(struct session *s, struct file_id *first, struct file_id *second)
 {
 	static const struct session_selection all;
-	struct allocators *allocators = calloc(1, sizeof(*allocators));
-	struct allocator *a = calloc(1, sizeof(*a));
 
 	released = false;
 	*s = (struct session){.everywhere = true,
@@ -106,17 +123,7 @@ static void set_up(struct session *s, struct file_id *first, struct file_id *sec
 	assert_int_equal(binaries__new(&s->binaries), 0);
 	*first = add_overlay(s, 1);
 	*second = add_overlay(s, 2);
-	assert_true(allocators && a);
-	allocators->list = calloc(1, sizeof(struct allocator *));
-	assert_non_null(allocators->list);
-	allocators->list[0] = a;
-	allocators->n = allocators->n_attached = 1;
-	a->fd = -1;
-	a->family = "glibc";
-	a->file = below;
-	a->through = *first;
-	assert_int_equal(VECTOR_ADD_ROOM(s->attached, s->n_attached), 0);
-	s->attached[s->n_attached++] = allocators;
+	place_probes(s, first);
 }
 
 static void end(struct session *s)
@@ -169,7 +176,9 @@ static void probes_that_find_no_other_file_are_refused(void **state)
 		gets_probes = !i;
 		refused = 0;
 		t->probes_due = false;
-		files__reopen(&s, &below);
+		if (i)
+			place_probes(&s, &first);
+		files__reopen(&s, s.attached[0]->list[0]);
 		assert_true(released && t->probes_due);
 		files__let_go(&s);
 		assert_int_equal(refused, 0); /* the target's turn to get probes comes now */
