@@ -11,10 +11,10 @@ import signal
 import subprocess
 import time
 
-from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, losses, memtrace, need_tool, place, read_line, start, test,
-                     test_each_kind, trace_script, wait_until)
-from test_files import bound, c_library, overlays
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, Target, Tracer, by_function, end,
+                     expect, expect_equal, expect_words, losses, memtrace, need_tool, place,
+                     read_line, start, test, test_each_kind, trace_script, wait_until)
+from test_files import bound, c_library, changed_code, overlays
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
 from test_processes import by_pid
@@ -161,6 +161,52 @@ def strange_exec_by_thread():
             expect(profile["live_bytes"] is None or
                    0 < profile["live_bytes"] <= script["alloc_bytes"],
                    profile["live_bytes"], "bytes")
+
+
+@test(beside=True)
+def strange_exec_of_a_static_program():
+    """A wrapper executes a static program, whose malloc gets probes after the exec. Its calls are
+    counted, and the output says that calls from before the probes are missing."""
+    with place() as directory:
+        path = os.path.join(PROGS, "truth_basic_static")
+        process = start([MEMTRACE, "-i", "1", f"--json={directory}/json", "-o", directory + "/out",
+                         "--", "env", "X=1", path])
+        pid = int(process.stdout.readline().split()[1])
+        wait_until(lambda: changed_code(pid, path), "probes in the static program")
+        time.sleep(0.5)  # the last of them
+        process.stdin.write("go\n")
+        truth = json.loads(process.stdout.readline())
+        _, log = process.communicate("quit\n", PATIENCE_S)
+        expect_equal(process.returncode, 0, log)
+        with open(directory + "/json", encoding="utf-8") as file:
+            profile = json.load(file)
+        [stored] = [name for name in profile["files"] if name.endswith(".pb.gz")]
+        table = memtrace("report", stored).out
+    held, lost = by_function(profile, truth["functions"]), losses(profile)
+    for name, wanted in truth["functions"].items():
+        expect_equal(tuple(held.get(name, (0, 0))[:2]),
+                     (wanted["live_bytes"], wanted["live_objects"]),
+                     f"bytes and objects of {name}")
+    lost.pop("dropped_by_exec")  # the wrapper's blocks
+    expect_equal(lost, {"allocators_late": 1}, "losses")
+    expect_equal(profile["live_bytes_high"], None, "upper bound")
+    expect_words(table, "AT LEAST .* first allocations are missing")
+
+
+@test(beside=True)
+def strange_exec_of_an_unknown_malloc():
+    """The program defines malloc itself, and memtrace does not know it. libc has its probes, but
+    nobody calls it, so nothing is known of the program's heap."""
+    process = start(["sh", "-c", f"read line; exec {PROGS}/own_malloc"])
+    try:
+        with Tracer("-p", process.pid, "--json", "-f", "none") as tracer:
+            process.stdin.write("go\n")
+            process.stdout.readline()
+            time.sleep(1)
+            profile = tracer.stop().json()
+        expect_equal(profile.get("not_traced"), "its malloc is of no known allocator", "the reason")
+    finally:
+        end(process)
 
 
 @test(beside="wide")

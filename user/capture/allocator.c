@@ -2,6 +2,7 @@
 /* Decides which functions a process uses, among all functions of the allocators in its files. */
 #include "capture/allocator.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -526,8 +527,11 @@ static int read_all(struct search *s, struct error *err)
 	int rc = 0;
 
 	/* A process that has ended, or has only begun, has no list of loaded files. Then its files
-	 * are searched for one that asks for a dynamic linker. */
-	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
+	 * are searched for one that asks for a dynamic linker. A late search may be for a static
+	 * program that an exec has begun: such a program has no interpreter. */
+	s->shared = n > 0 || s->scope == ALLOC_LOADING ||
+		    (n < 0 && alloc_files__have_interp(s->files, maps)) ||
+		    (s->late && process__auxv(s->pid, AT_BASE));
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, objects[i].dynamic);
 
@@ -638,8 +642,7 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 				.maps = maps,
 				.extra = extra,
 				.n_extra = n_extra,
-				.late = true,
-				.shared = true};
+				.late = true};
 	size_t before = all->n;
 
 	if (begin_search(&search, files, &own))

@@ -424,6 +424,9 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     room ? " (--max-live, --max-stacks)" : "");
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
+	else if (profile__lost_count(profile, "allocators_late") && !profile__is_windowed(profile))
+		sink__puts(sink, "; the probes came after the program had begun, so its first "
+				 "allocations are missing");
 	sink__puts(sink, "\n");
 	put_quality(profile, sink);
 	put_few(profile, sink);

@@ -465,6 +465,10 @@ bool profile__is_lower_bound(const struct profile *profile)
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
+	/* In windows, the time before the probes counts as a time between windows. */
+	if (!profile__is_regions(profile) && !profile__is_windowed(profile) &&
+	    profile__lost_count(profile, "allocators_late"))
+		return true;
 	return profile->dropped || missed_calls(profile) || profile->regions.stopped_s.known ||
 	       profile__lost_count(profile, "main_thread_ended") ||
 	       profile__lost_count(profile, "exec_untraced") || was_withdrawn(profile);

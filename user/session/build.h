@@ -130,6 +130,16 @@ struct target {
 	/* the largest number of code mappings that the kernel side did not know at one time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
+	/* an exec during the run has replaced its program; the news of its new mappings, which says
+	 * so, may come before the news that sets exec_ns */
+	bool program_replaced;
+	/* allocators of a program that exec began, which got their probes after its begin */
+	uint64_t allocators_late;
+	/* Since the last exec: is the program's malloc of no known allocator, how often was this
+	 * looked at, and when is it to be looked at again (0: not again)? */
+	bool malloc_unknown;
+	unsigned int malloc_looks;
+	uint64_t malloc_due_ns;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
 	 * last read */
 	uint64_t rss_start_bytes, rss_bytes;

@@ -14,7 +14,8 @@
 #define LOOK_EVERY_NS 1000000000
 /* An unused file is kept for this long: programs that are started again and again find their probes
  * in place. */
-#define IDLE_NS 10000000000
+#define IDLE_NS	       10000000000
+#define UNKNOWN_MALLOC "its malloc is of no known allocator"
 
 unsigned char *files__mark(struct session *s, const struct map_entry *e)
 {
@@ -32,9 +33,11 @@ const char *files__not_traced(struct session *s, const struct target *t)
 	bool probed = false, new = !t->maps.n, refused = false, unknown = false;
 
 	/* allocations of the process's earlier programs say nothing about the present program */
-	if (!s->everywhere || !(s->what & WHAT_HEAP) || t->alloc_calls > t->exec_calls ||
+	if (!(s->what & WHAT_HEAP) || t->alloc_calls > t->exec_calls ||
 	    t->counters.samples > t->exec_samples)
 		return NULL;
+	if (!s->everywhere)
+		return t->malloc_unknown ? UNKNOWN_MALLOC : NULL;
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 		const unsigned char *mark;
@@ -50,7 +53,7 @@ const char *files__not_traced(struct session *s, const struct target *t)
 		probed = probed || capture__probes_file(s->capture, map_entry__real(e), NULL);
 	}
 	if (unknown)
-		return "its malloc is of no known allocator";
+		return UNKNOWN_MALLOC;
 	if (probed)
 		return NULL;
 	if (new)

@@ -354,6 +354,10 @@ void targets__probe_own_libc(struct session *session);
  * process without a known allocator is traced all the same, and has nothing to show. */
 void targets__provide_probes(struct session *session, struct target *target);
 
+/* Looks at which malloc the target's program calls after an exec, if a look is due. This is only
+ * for targets with probes of their own: with probes for all processes, files are looked at. */
+void targets__judge_exec(struct session *session, struct target *target);
+
 /* --- files.c: what processes run --- */
 
 /* What is known of a file: the values of its mark (binaries__mark()). */

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Puts probes into the allocators of targets: for all processes, or for each target alone. */
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/vector.h"
 #include "session/internal.h"
+
+/* After an exec, which malloc the program calls is known when its dynamic linker has mapped all
+ * files. When this is, is not known. So the program is looked at several times, later and later.
+ * The last look counts. */
+#define MALLOC_LOOKS	7
+#define MALLOC_AGAIN_NS 50000000ULL
 
 /* Has one of the target's files not been searched for allocators yet? */
 static bool new_files(struct session *s, const struct target *t)
@@ -58,6 +66,8 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
+	if (after > before && (t->begun_by_exec_ns || t->program_replaced))
+		t->allocators_late++;
 	/* Records of new probes point to the allocators, so these must be kept. But most programs
 	 * bring a library that has its probes already, and then no probe was added. */
 	allocators__drop(t->allocators, has_no_probe, s->capture);
@@ -149,14 +159,38 @@ static void probe_new_files(struct session *s, struct target *t)
 	}
 }
 
+void targets__judge_exec(struct session *s, struct target *t)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	struct allocators *of_program;
+	struct error none = {};
+	int rc;
+
+	if (!t->malloc_due_ns || t->ended || now < t->malloc_due_ns)
+		return;
+	t->malloc_due_ns =
+		t->malloc_looks < MALLOC_LOOKS ? now + (MALLOC_AGAIN_NS << t->malloc_looks++) : 0;
+	if (s->everywhere || !t->allocators)
+		return;
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_OWN, s->extra,
+			      s->n_extra, &of_program, &none);
+	if (!rc)
+		allocators__free(of_program);
+	if (!rc || rc == -ENOENT || rc == -ENOTSUP)
+		t->malloc_unknown = rc == -ENOTSUP;
+}
+
 void targets__provide_probes(struct session *s, struct target *t)
 {
 	if (!s->everywhere) {
+		size_t n;
+
 		if (t->ended || !t->allocators)
 			return;
 		/* If an allocator cannot be probed, goes on with the others. */
-		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
-				      s->extra, s->n_extra);
+		n = allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
+					  s->extra, s->n_extra);
+		t->allocators_late += t->program_replaced ? n : 0;
 		targets__note_unseen(s, t);
 		if (!t->heap_out && paced__wants_probes(&t->budget.pace))
 			targets__attach_own(s, t);

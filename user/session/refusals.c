@@ -62,5 +62,7 @@ int refusals__add(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "allocators_refused", whole);
 	if (!rc)
 		rc = profile__add_lost(p, "functions_refused", functions);
+	if (!rc)
+		rc = profile__add_lost(p, "allocators_late", b->target->allocators_late);
 	return rc;
 }

@@ -296,6 +296,8 @@ void targets__tell_mappings(struct session *s)
 		s->targets[i]->probes_due = false; /* it may become due again */
 		if (due)
 			targets__provide_probes(s, s->targets[i]);
+		if (!scheduler__has_window(&s->scheduler))
+			targets__judge_exec(s, s->targets[i]);
 	}
 }
 
@@ -369,6 +371,7 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	 * after these execs. */
 	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
+	t->program_replaced = true;
 	maps__free(&t->maps);
 	s->files_idle = true;
 	if (t->perf_map.root_fd >= 0) /* the process may now belong to another user */
@@ -456,11 +459,14 @@ void targets__note_exec(struct session *s, struct target *t, uint64_t exec_ns)
 	struct abi_process_cpu counters;
 
 	t->exec_ns = exec_ns;
+	t->program_replaced = true;
 	if (s->what & WHAT_REGIONS)
 		region_book__exec(&t->book, exec_ns);
 	series__free(&t->region_series);
 	/* the thread that called exec is the main thread now */
-	t->headless = t->silent = t->regions_silent = false;
+	t->headless = t->silent = t->regions_silent = t->malloc_unknown = false;
+	t->malloc_looks = 0;
+	t->malloc_due_ns = exec_ns; /* now */
 	if (!capture__counters(s->capture, t->process, &counters)) {
 		t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		t->exec_calls = capture__alloc_calls(&counters);

@@ -134,6 +134,13 @@ static void blocks_that_nobody_saw(void **state)
 	assert_int_equal(profile__add_lost(p, "exec_untraced", 1), 0);
 	assert_true(profile__is_lower_bound(p));
 	profile__free(p);
+	p = sound(1);
+	assert_int_equal(profile__add_lost(p, "allocators_late", 1), 0);
+	assert_true(profile__is_lower_bound(p));
+	assert_false(profile__is_surely_exact(p));
+	p->mode = MODE_WINDOWED; /* a window misses calls, too, and its estimate knows that */
+	assert_false(profile__is_lower_bound(p));
+	profile__free(p);
 }
 
 /* Windows account for times without probes. Continuous tracing does not account for them, so

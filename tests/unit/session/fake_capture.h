@@ -25,6 +25,7 @@ static struct {
 	} traced[4];
 	uint32_t rows[4];
 	size_t n_traced, n_rows;
+	bool own;	       /* searches are for one process's probes */
 	int process_of_fails;  /* negative errno with which the call fails; 0: it works */
 	struct abi_event late; /* an event that comes during a search; process 0: none */
 } fake;
@@ -38,7 +39,7 @@ int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct m
 {
 	(void)files, (void)maps, (void)extra, (void)n_extra, (void)err;
 	(void)pid;
-	assert_int_equal(scope, ALLOC_ALL);
+	assert_int_equal(scope, fake.own ? ALLOC_OWN : ALLOC_ALL);
 	fake.n_finds++;
 	if (fake.found)
 		return fake.found;

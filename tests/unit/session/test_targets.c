@@ -759,6 +759,44 @@ static void who_executes_another_program_may_be_traced_no_more(void **state)
 	end(s);
 }
 
+/* A target with probes of its own executes a program. Its malloc is looked at as long as the
+ * dynamic linker may still map files, and the last look counts. */
+static void malloc_after_an_exec_is_looked_at(void **state)
+{
+	struct session *s = begin();
+	struct allocators none = {};
+	struct target *t = meet(s, 1);
+	int looks = 0;
+
+	(void)state;
+	s->everywhere = false;
+	t->allocators = &none;
+	fake.own = true;
+	fake.found = -ENOTSUP;
+	targets__judge_exec(s, t); /* no exec yet */
+	assert_null(files__not_traced(s, t));
+	targets__note_exec(s, t, 200);
+	assert_null(files__not_traced(s, t));
+	targets__judge_exec(s, t);
+	assert_string_equal(files__not_traced(s, t), "its malloc is of no known allocator");
+	fake.found = 0;
+	targets__judge_exec(s, t); /* the next look is not due yet */
+	assert_non_null(files__not_traced(s, t));
+	t->malloc_due_ns = 1;
+	targets__judge_exec(s, t);
+	assert_null(files__not_traced(s, t));
+	fake.found = -ESRCH; /* tells nothing */
+	for (; t->malloc_due_ns && looks < 100; looks++) {
+		t->malloc_due_ns = 1;
+		targets__judge_exec(s, t);
+	}
+	assert_in_range(looks, 1, 20);
+	assert_null(files__not_traced(s, t));
+	t->allocators = NULL;
+	s->everywhere = true;
+	end(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -768,6 +806,7 @@ int main(void)
 		cmocka_unit_test(no_room_for_probes_is_told_and_tried_again),
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
+		cmocka_unit_test(malloc_after_an_exec_is_looked_at),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
 		cmocka_unit_test(a_child_has_its_own_mappings_if_they_can_be_read),
 		cmocka_unit_test(cpu_time_counts_from_the_start),
