@@ -242,7 +242,8 @@ export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 
 # build/deb/memtrace_VERSION_amd64.deb, built on the distribution for which it is made
 deb:
 	$(Q)$(call EXPORT,$(B)/deb/memtrace-$(VERSION))
-	$(Q)cd $(B)/deb/memtrace-$(VERSION) && dpkg-buildpackage -us -uc -b
+	$(Q)cd $(B)/deb/memtrace-$(VERSION) && \
+		DEB_BUILD_OPTIONS=parallel=$$(nproc) dpkg-buildpackage -us -uc -b
 	$(Q)if command -v lintian >/dev/null; then \
 		cd $(B)/deb && lintian --fail-on error,warning memtrace_$(VERSION)_*.changes; \
 	else echo "memtrace: lintian is missing; 'sudo make deps' installs it" >&2; fi
@@ -259,12 +260,11 @@ dist:
 		--numeric-owner --mode=u+rw,go+r,go-w -c $(DIST) | gzip -n9 >$(DIST).tar.gz && \
 		sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
 
-# Tries both packages in systems where nothing else is installed.
+# Tries both packages in systems where nothing else is installed, two systems at a time.
 .PHONY: check-packages
 check-packages: deb dist
-	$(Q)for suite in bookworm trixie; do scripts/check-packages deb $$suite || exit 1; done
-	$(Q)for suite in bullseye bookworm trixie musl; do \
-		scripts/check-packages dist $$suite || exit 1; done
+	$(Q)printf '%s\n' 'deb bookworm' 'deb trixie' 'dist bullseye' 'dist musl' 'dist bookworm' \
+		'dist trixie' | xargs -P 2 -L 1 scripts/check-packages
 
 # docs/agent.png: the agent's page as a browser shows it, with a program that leaks
 .PHONY: agent-picture

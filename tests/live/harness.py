@@ -88,13 +88,14 @@ def file_of(name):
     return getattr(function, "func", function).__module__
 
 
-def test_each_kind(function=None, *, beside=False, long=False):
+def test_each_kind(function=None, *, beside=False, long=False, best=False):
     """Makes one test for each kind of probe that this kernel has. The function takes the kind. The
     tests of all kinds but the best are "long", because the kernel removes probes of the older kinds
-    slowly."""
+    slowly. best: only the best kind, because all that the test shows happens in code that is the
+    same for all kinds."""
     if not function:
-        return functools.partial(test_each_kind, beside=beside, long=long)
-    for kind in kinds():
+        return functools.partial(test_each_kind, beside=beside, long=long, best=best)
+    for kind in kinds()[:1] if best else kinds():
         _enter(f"{function.__name__}[{kind}]", functools.partial(function, kind), beside,
                long or kind != kinds()[0])
     return function

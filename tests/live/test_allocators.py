@@ -293,12 +293,14 @@ def alloc_cxx(kind):
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
     """A traced program catches the same exceptions as an untraced one, ten thousand times with
-    glibc and the best kind of probe. Other kinds differ only at a function's entry, and other
-    allocators only in their code, so these runs have fewer rounds. (Debian's mimalloc is built as
-    C: it aborts instead of throwing, traced or not.)"""
-    for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
+    glibc and the best kind of probe. Other allocators differ only in their code, so these runs have
+    fewer rounds. Other kinds differ only at a function's entry, so glibc is enough. (Debian's
+    mimalloc is built as C: it aborts instead of throwing, traced or not.)"""
+    best = kind == kinds()[0]
+    others = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]
+    for name in [None, *(others if best else ())]:
         preload = library(name) if name else None
-        rounds = "1000" if kind != kinds()[0] else "3000" if name else "10000"
+        rounds = "1000" if not best else "3000" if name else "10000"
         with Target("cxx_throw", "--rounds", rounds, preload=preload) as target:
             with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "none", "--probe-kind",
                         kind) as tracer:
@@ -339,7 +341,7 @@ def alloc_standin(kind):
     check_functions(truth, profile)
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def alloc_standin_linked(kind):
     """The stand-in is linked into a program. As in vendors' servers, all names are stripped from
     this program, except those that it exports to libc. The target's functions have no names then,
@@ -449,7 +451,7 @@ def check_pool(kind, *command):
     return blocks
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def alloc_python_copied(kind):
     """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many
     live blocks as sys.getallocatedblocks() says, and no freed blocks. With PYTHONMALLOC=malloc it
@@ -465,7 +467,7 @@ def alloc_python_copied(kind):
            profile["live_objects"])
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def alloc_python_copied_debian_11(kind):
     """As alloc_python_copied, with Debian 11's python3.9, whose arenas are in an array."""
     if not os.path.exists(DEBIAN_11):
@@ -473,7 +475,7 @@ def alloc_python_copied_debian_11(kind):
     check_pool(kind, "chroot", DEBIAN_11, "/usr/bin/python3.9")
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def alloc_python_copied_debian_13(kind):
     """As alloc_python_copied, with Debian 13's python3.13, whose interpreter has a pointer to its
     pools."""

@@ -34,7 +34,7 @@ def check_chain(program, kind=None):
     return f"{program} {len(truth)} stacks"
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def stacks_of_go(kind):
     """Stacks of Go programs are right: in goroutines, after a stack has grown and moved, in C code
     that calls back, and in threads that C starts. Go links one program in its default way and one
@@ -53,7 +53,7 @@ def stacks_of_stripped_go():
     expect_equal(profile["stacks_complete_pct"], 100.0, "complete")
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def stacks_of_rust(kind):
     """Stacks of an optimized Rust program are whole, with both ways to mangle names."""
     return ", ".join(check_chain(program, kind) for program in ("rust_chain", "rust_chain_v0"))

@@ -60,7 +60,7 @@ def check(truth, profile):
                f"{name}: {wanted} not near {low} - {high}")
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def markers_at_defaults(kind):
     """A program's own samples are read at its USDT probes, and its semaphores are 0 before and
     after. No probe is on malloc, the leaking stack comes first, and the intervals hold the

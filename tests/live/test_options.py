@@ -464,7 +464,7 @@ int main(int argc, char **argv)
 """
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def command_at_its_highest(kind):
     """A command's table shows the moment when the command held most, to the byte, even if the
     blocks are freed later. This is also true of a program that a shell executes. (The program waits
@@ -628,7 +628,7 @@ def options_max_unwind():
     expect(profile["stacks_complete_pct"] < 90, profile["stacks_complete_pct"])
     while high - low > 32:
         middle = (low + high) // 2
-        refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
+        refused = trace_python(f"{middle}K", rounds=300)["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
     # After python3's tables, at most 32 KiB are free. bash's tables take more, so they must make
     # room for python3's.

@@ -232,7 +232,7 @@ def check_arenas(python, root, size, *options):
     return f"{arenas} arenas"
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def python_arenas_debian_11(kind):
     """With perf uprobes, memtrace does not probe the pool itself."""
     if not os.path.exists(DEBIAN_11):

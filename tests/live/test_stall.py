@@ -224,7 +224,7 @@ def traces_of(target):
     return found
 
 
-@test_each_kind(long=True)
+@test_each_kind(long=True, best=True)
 def stall_killed_one_by_one(kind):
     """memtrace is killed as at the end of a container: first its main process, and a moment later
     all its other processes. A process that is killed while it removes a probe must not leave the
@@ -572,7 +572,7 @@ def stall_silent_descriptor():
     return f"{took:.2f} s"
 
 
-@test_each_kind(long=True)
+@test_each_kind(long=True, best=True)
 def stall_silent_descriptor_killed(kind):
     """As stall_silent_descriptor, but memtrace is killed. mt-keeper, whose exit removes the probes,
     hangs while it closes memtrace's standard input."""
@@ -622,7 +622,7 @@ def stall_silent_memory():
     return f"ended after {took:.2f} s"
 
 
-@test_each_kind(long=True)
+@test_each_kind(long=True, best=True)
 def stall_program_of_fuse(kind):
     """If a program's file is on FUSE and the server answers, the profile is as exact as any
     other."""

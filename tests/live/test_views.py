@@ -49,7 +49,7 @@ def check_threads(profile, truth):
         expect(owned > 0, "nothing is left:", known)
 
 
-@test_each_kind(beside=True)
+@test_each_kind(beside=True, best=True)
 def views_exact(kind):
     profile, truth = record("-i", "1", "--max-overhead", "off", "--probe-kind", kind)
     check_threads(profile, truth)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -43,12 +44,21 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 /* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
  * allocator, which is not safe in every place that a probe can hit. The kernel then warns of each
  * program that can use such a map, even if only user space adds entries. With real-time preemption,
- * the kernel refuses the program. Linux 6.1 has an allocator of BPF's own. */
+ * the kernel refuses the program. Linux 6.1 has an allocator of BPF's own. Distributions have put
+ * it into older kernels, too. Only for these the kernel's types are searched, which takes a
+ * fifteenth of the time of memtrace's start. */
 static bool hash_maps_may_grow(void)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-	bool may = btf && btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
+	unsigned int major = 0, minor = 0;
+	struct utsname kernel;
+	struct btf *btf;
+	bool may;
 
+	if (!uname(&kernel) && sscanf(kernel.release, "%u.%u", &major, &minor) == 2 &&
+	    (major > 6 || (major == 6 && minor >= 1)))
+		return true;
+	btf = btf__load_vmlinux_btf();
+	may = btf && btf__find_by_name_kind(btf, "bpf_mem_alloc", BTF_KIND_STRUCT) > 0;
 	btf__free(btf);
 	return may;
 }
