@@ -121,8 +121,9 @@ def containers(n):
             yield directory, [os.path.join(path, "program") for path in merged]
 
 
-def check_counts(truth, profile):
-    """The memory of each function and the number of calls are exact."""
+def check_counts(truth, profile, late=0):
+    """The memory of each function and the number of calls are exact. late: how many allocators have
+    got their probes while the program ran."""
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held.get(name, (0, 0))[:2]),
@@ -133,7 +134,7 @@ def check_counts(truth, profile):
     lost = losses(profile)
     # programs that other tests ran and that ended before memtrace could see what they were
     lost.pop("processes_unseen", None)
-    expect_equal(lost, {}, "losses")
+    expect_equal(lost, {"allocators_late": late} if late else {}, "losses")
 
 
 @test(beside="wide")
@@ -152,12 +153,11 @@ def files_of_shared_layer():
             expect_equal(first.quit(), 0, "status of the first program")
             wait_until(lambda: not run(["umount", os.path.dirname(paths[0])]).status,
                        "it can be unmounted")
-            late = begin(1)
             time.sleep(1)  # for some milliseconds the probes are not in place
-            truths.update({target.pid: target.go() for target in (third, late)})
+            truths.update({target.pid: target.go() for target in (third, begin(1))})
             profiles = by_pid(tracer.stop().out)
-    for pid, truth in truths.items():
-        check_counts(truth, profiles[pid])
+    for (pid, truth), late in zip(truths.items(), (0, 1, 1, 0)):
+        check_counts(truth, profiles[pid], late)
 
 
 @test(beside="wide")
@@ -175,8 +175,10 @@ def files_copied_in_a_container():
             time.sleep(1)
             truths = {target.pid: target.go() for target in targets}
             profiles = by_pid(tracer.stop().out)
-    for pid, truth in truths.items():
-        check_counts(truth, profiles[pid])
+    # The first two lose their probes when the container through which these were placed changes the
+    # file, and get new ones. The third one is the first to run the copy.
+    for (pid, truth), late in zip(truths.items(), (1, 1, 1, 0)):
+        check_counts(truth, profiles[pid], late)
 
 
 @test(beside="wide")
@@ -195,7 +197,7 @@ def files_copied_in_the_only_container():
             profiles = by_pid(tracer.stop().out)
     expect_words(profiles[first.pid].get("refused", ""), "was changed in its container")
     for pid, truth in truths.items():
-        check_counts(truth, profiles[pid])
+        check_counts(truth, profiles[pid], late=1)  # each is the first to run its file
         expect("refused" not in profiles[pid], profiles[pid].get("refused"))
 
 

@@ -425,7 +425,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 	if (profile__lost_count(profile, "exec_untraced"))
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	else if (profile__lost_count(profile, "allocators_late") && !profile__is_windowed(profile))
-		sink__puts(sink, "; the probes came after the program had begun, so its first "
+		sink__puts(sink, "; for a moment the program ran without its probes, so some "
 				 "allocations are missing");
 	sink__puts(sink, "\n");
 	put_quality(profile, sink);

@@ -359,7 +359,7 @@ static int add_probes(const struct build *b, struct profile *p)
 	return 0;
 }
 
-static bool maps_code_of(const struct target *t, const struct file_id *file)
+bool target__maps_code(const struct target *t, const struct file_id *file)
 {
 	for (size_t i = 0; i < t->maps.n; i++)
 		if (t->maps.entries[i].executable &&
@@ -380,7 +380,7 @@ uint64_t build__exec_untraced(const struct build *b)
 		const struct allocator *a = t->allocators->list[i];
 
 		/* an allocator whose blocks the program reports itself has no probes */
-		if (!a->reported && maps_code_of(t, &a->file))
+		if (!a->reported && target__maps_code(t, &a->file))
 			return 0;
 	}
 	return 1;
@@ -404,7 +404,7 @@ static uint64_t main_thread_ended(const struct build *b, bool regions)
 static uint64_t exec_left_regions(const struct target *t)
 {
 	return t->exec_ns && t->regions && !t->regions->syscalls &&
-	       (t->exec_by_thread || !maps_code_of(t, &t->regions->file));
+	       (t->exec_by_thread || !target__maps_code(t, &t->regions->file));
 }
 
 static int add_lost(const struct build *b, struct profile *p)

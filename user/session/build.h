@@ -133,7 +133,7 @@ struct target {
 	/* an exec during the run has replaced its program; the news of its new mappings, which says
 	 * so, may come before the news that sets exec_ns */
 	bool program_replaced;
-	/* allocators of a program that exec began, which got their probes after its begin */
+	/* allocators that got their probes when the program could already call them */
 	uint64_t allocators_late;
 	/* Since the last exec: is the program's malloc of no known allocator, how often was this
 	 * looked at, and when is it to be looked at again (0: not again)? */
@@ -207,6 +207,8 @@ struct target {
 	} calls;
 };
 
+/* Does the target map code of the file? file: as in map_entry__real(). */
+bool target__maps_code(const struct target *target, const struct file_id *file);
 void target__clear(struct target *target);
 
 /* What a profile is made from. */

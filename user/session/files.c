@@ -152,6 +152,28 @@ void files__reopen(struct session *s, const struct allocator *a)
 	mark_reopened(s);
 }
 
+static bool is_reopened(const struct session *s, const struct file_id *real)
+{
+	for (size_t i = 0; i < s->n_reopened; i++)
+		if (file_id__equal(&s->reopened[i].real, real))
+			return true;
+	return false;
+}
+
+void files__note_late(struct session *s, const struct file_id *real)
+{
+	bool again = is_reopened(s, real);
+
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		/* a command is held until it has its probes */
+		if ((again || t->begun_by_exec_ns || t->program_replaced) && !t->ended &&
+		    !(s->launch.held && t->info.pid == s->launch.pid) && target__maps_code(t, real))
+			t->allocators_late++;
+	}
+}
+
 /* Says why a target's calls are not seen any more. */
 static void refuse_in(struct session *s, const struct target *t, const struct reopened_file *file)
 {

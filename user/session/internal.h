@@ -379,6 +379,11 @@ struct reopened_file {
  * probe into one file only. */
 unsigned char *files__mark(struct session *session, const struct map_entry *entry);
 
+/* Notes that a file has got its probes just now, in all processes. Targets that the run has seen
+ * begin, and that map the file already, have made calls that no probe saw. If the file had probes
+ * before, and these were taken out, this holds for all targets that map it. */
+void files__note_late(struct session *session, const struct file_id *real);
+
 /* Returns why no call of the target's allocator can be seen, as a static string. NULL: the calls
  * can be seen, or the target has probes of its own. */
 const char *files__not_traced(struct session *session, const struct target *target);

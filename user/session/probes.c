@@ -66,12 +66,11 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
-	/* a command is held until it has its probes */
-	if (after > before && (t->begun_by_exec_ns || t->program_replaced) && !s->launch.held)
-		t->allocators_late++;
 	/* Records of new probes point to the allocators, so these must be kept. But most programs
 	 * bring a library that has its probes already, and then no probe was added. */
 	allocators__drop(t->allocators, has_no_probe, s->capture);
+	for (size_t i = 0; i < t->allocators->n; i++)
+		files__note_late(s, &t->allocators->list[i]->file);
 	if (after > before) {
 		s->attached[s->n_attached++] = t->allocators;
 		rewritten__watch(s, t->allocators);

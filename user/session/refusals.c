@@ -7,17 +7,6 @@
 
 #define MOST_TOLD 5 /* at most this many reasons are told: a file may have hundreds of functions */
 
-/* Does the target map code of the file? A refusal without a pid holds for all processes that map
- * the code, because the instruction that cannot be probed is the same in all of them. */
-static bool maps_code_of(const struct target *t, const struct file_id *file)
-{
-	for (size_t i = 0; i < t->maps.n; i++)
-		if (t->maps.entries[i].executable &&
-		    file_id__equal(map_entry__real(&t->maps.entries[i]), file))
-			return true;
-	return false;
-}
-
 /* Did the refusal cease to hold before the target began? */
 static bool was_over(const struct target *t, const struct capture_refusal *refusal)
 {
@@ -45,11 +34,13 @@ int refusals__add(const struct build *b, struct profile *p)
 	size_t n, told = 0;
 	int rc = 0;
 
+	/* A refusal without a pid holds for all processes that map the code, because the
+	 * instruction that cannot be probed is the same in all of them. */
 	refusals = capture__refusals(b->capture, &n);
 	for (size_t i = 0; i < n && !rc; i++) {
 		if ((refusals[i].pid && refusals[i].pid != b->target->info.pid) ||
 		    was_over(b->target, &refusals[i]) ||
-		    !maps_code_of(b->target, &refusals[i].file))
+		    !target__maps_code(b->target, &refusals[i].file))
 			continue;
 		*(refusals[i].whole ? &whole : &functions) += 1;
 		if (told++ < MOST_TOLD)
