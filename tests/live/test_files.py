@@ -171,6 +171,7 @@ def files_copied_in_a_container():
             second = running.enter_context(Target(paths[1]))
             time.sleep(1)
             os.chmod(paths[0], 0o700)
+            time.sleep(1)  # for some milliseconds the probes are not in place
             targets = [first, second, *(running.enter_context(Target(path)) for path in paths)]
             time.sleep(1)
             truths = {target.pid: target.go() for target in targets}

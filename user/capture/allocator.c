@@ -194,6 +194,15 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
 
+static bool is_there(const struct allocators *all, const struct file_id *file, const char *family)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (file_id__equal(&all->list[i]->file, file) &&
+		    !strcmp(all->list[i]->family, family))
+			return true;
+	return false;
+}
+
 /* Adds an allocator with the used functions of a part. If no function of the part is used, adds no
  * allocator. */
 static int add_allocator(struct search *s, const struct map_entry *entry,
@@ -218,7 +227,7 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		}
 	for (size_t i = 0; i < part->n_offers; i++)
 		n_used += used[i] = used[i] && part->offers[i].leads_to == ALLOC_NOWHERE;
-	if (!n_used)
+	if (!n_used || is_there(s->all, map_entry__real(entry), part->family))
 		return 0;
 	a = calloc(1, sizeof(*a));
 	if (!a)
@@ -630,6 +639,12 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 	}
 	*ret = all;
 	return 0;
+}
+
+void allocators__new_program(struct allocators *all)
+{
+	if (all)
+		all->n_seen = 0;
 }
 
 size_t allocators__find_more(struct allocators *all, struct alloc_files *files, pid_t pid,

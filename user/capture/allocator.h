@@ -107,6 +107,9 @@ enum alloc_scope {
 	/* to trace all processes: all functions that the files offer, because other processes may
 	 * use other functions */
 	ALLOC_ALL,
+	/* like ALLOC_OWN, for a program that an exec has begun during the run: it has no markers,
+	 * because its allocators may have probes already */
+	ALLOC_AFTER_EXEC,
 };
 
 /* Finds the allocators in the files that process pid has mapped. `maps`: the process's address
@@ -135,6 +138,10 @@ static inline bool alloc_error__passes(int rc)
 	return rc == -ESRCH || rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -ENOSPC ||
 	       rc == -ETIMEDOUT;
 }
+
+/* Call it when an exec has replaced the program: allocators__find_more() then searches all files
+ * again. The new program may use allocators that the old one did not. NULL: does nothing. */
+void allocators__new_program(struct allocators *allocators);
 
 /* Adds the allocators in files that were mapped since the last search, with all functions of these
  * allocators. All functions are taken, because a program that loads an allocator late asks for the

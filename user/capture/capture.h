@@ -210,7 +210,7 @@ void capture__allow(struct capture *capture, const struct file_id *file, const c
 struct file_id capture__real_file(struct capture *capture, int fd, const struct file_id *file);
 
 /* Does the file have probes for all processes? True also while a pause has taken them out.
- * *ret_since_ns (may be NULL): when the file got its first probes, CLOCK_MONOTONIC. */
+ * *ret_since_ns (may be NULL): when all of them were in place, CLOCK_MONOTONIC. */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file,
 			  uint64_t *ret_since_ns);
 

@@ -9,7 +9,8 @@
 #include "capture/keeper.h"
 #include "memtrace.skel.h"
 
-/* For libbpf_set_print(), while programs are loaded that the kernel may refuse. Returns 0. */
+/* Give this to libbpf_set_print() while loading programs that the kernel may refuse. Then libbpf
+ * prints nothing. Returns 0. */
 int capture__print_nothing(enum libbpf_print_level level, const char *format, va_list args);
 
 /* Makes the kernel allocate the memory of all hash maps when they are loaded, not as entries
@@ -23,7 +24,7 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 struct known_object {
 	struct file_id file;
 	const char *family; /* NULL: this entry is free */
-	uint64_t since_ns;  /* when it got its first probes, CLOCK_MONOTONIC */
+	uint64_t since_ns;  /* when all its probes were in place, CLOCK_MONOTONIC */
 	/* capture__release() was called. When the object's last link is closed, this entry and the
 	 * entries of the object's functions become free. */
 	bool leaving;

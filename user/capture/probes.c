@@ -247,8 +247,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 	/* The last place is for the calibration. */
 	if (place == ABI_MAX_OBJECTS - 1)
 		return -ENOSPC;
-	c->objects[place] = (struct known_object){
-		.file = a->file, .family = a->family, .since_ns = clock__now_ns(CLOCK_MONOTONIC)};
+	c->objects[place] = (struct known_object){.file = a->file, .family = a->family};
 	c->skel->bss->objects[place] = a->object;
 	c->n_objects += place == c->n_objects;
 	return (int)place;
@@ -467,6 +466,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 			c->everywhere[wanted->indices[i]] =
 				c->everywhere_out ? PLACE_OUT : PLACE_IN;
 	}
+	if (!again)
+		c->objects[wanted->object].since_ns = clock__now_ns(CLOCK_MONOTONIC);
 	return 0;
 }
 

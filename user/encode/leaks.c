@@ -514,7 +514,7 @@ static double least_growth(const struct profile *profile)
 	double watched = profile->duration_s * (windowed ? 1 / 2.0 : 2 / 3.0);
 	double stands_for = windowed ? windows_sample(profile) : (double)profile->interval_bytes;
 
-	if (profile__is_lower_bound(profile))
+	if (profile__misses_calls(profile))
 		return NAN;
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }

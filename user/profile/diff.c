@@ -400,7 +400,7 @@ static int check(struct diff *d, struct error *err)
 			return rc;
 		if (!profile__same_program(first, p))
 			d->warnings |= 1u << DIFF_WARN_OTHER_PROGRAM;
-		if (profile__is_lower_bound(p))
+		if (profile__misses_calls(p))
 			d->warnings |= 1u << DIFF_WARN_INCOMPLETE;
 		if (profile__is_filtered(p))
 			d->warnings |= 1u << DIFF_WARN_FILTERED;

@@ -455,7 +455,7 @@ bool profile__lacks_room(const struct profile *profile)
 	       !profile__lost_count(profile, "result_unreadable");
 }
 
-bool profile__is_lower_bound(const struct profile *profile)
+bool profile__misses_calls(const struct profile *profile)
 {
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
 					     "functions_refused", "not_traced"};
@@ -465,13 +465,17 @@ bool profile__is_lower_bound(const struct profile *profile)
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
 			return true;
-	/* In windows, the time before the probes counts as a time between windows. */
-	if (!profile__is_regions(profile) && !profile__is_windowed(profile) &&
-	    profile__lost_count(profile, "allocators_late"))
-		return true;
 	return profile->dropped || missed_calls(profile) || profile->regions.stopped_s.known ||
 	       profile__lost_count(profile, "main_thread_ended") ||
 	       profile__lost_count(profile, "exec_untraced") || was_withdrawn(profile);
+}
+
+bool profile__is_lower_bound(const struct profile *profile)
+{
+	/* In windows, the time before the probes counts as a time between windows. */
+	return profile__misses_calls(profile) ||
+	       (!profile__is_regions(profile) && !profile__is_windowed(profile) &&
+		profile__lost_count(profile, "allocators_late"));
 }
 
 bool profile__is_upper_bound(const struct profile *profile)

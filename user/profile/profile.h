@@ -531,9 +531,12 @@ bool profile__is_windowed(const struct profile *profile);
 /* Is it known how fast the process grows? A few windows are enough to know this, but not to know
  * which stacks grow. */
 bool profile__knows_process_growth(const struct profile *profile);
-/* Are its live bytes only a lower bound? Yes, if samples were dropped, if the kernel did not run
- * the probes' program for some calls, if the probes were taken out for a time, if no probe saw some
- * of the allocations, or if regions were not followed to the end. */
+/* May calls be missing at any time of the run? Yes, if samples were dropped, if the kernel did not
+ * run the probes' program for some calls, if the probes were taken out for a time, if no probe saw
+ * some of the allocations, or if regions were not followed to the end. */
+bool profile__misses_calls(const struct profile *profile);
+/* Are its live bytes only a lower bound? Yes, if profile__misses_calls(), or if the probes came
+ * some time after the program had begun (allocators_late). */
 bool profile__is_lower_bound(const struct profile *profile);
 /* Are its live bytes only an upper bound? Yes, if the probes were taken out for a time, if the
  * kernel did not run their program for some calls, if calls that give regions back may be lost, if

@@ -425,7 +425,7 @@ static int add_lost(const struct build *b, struct profile *p)
 	p->dropped += profile__is_regions(p) ? c->lost[LOST_REGION_CALLS]
 					     : c->lost[LOST_LIVE_FULL] + c->lost[LOST_SITES_FULL] +
 						       c->lost[LOST_INFLIGHT_FULL];
-	/* Counts calls that did not end by returning, or were under way at the end of the run. */
+	/* These calls did not end by returning, or were under way at the end of the run. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);

@@ -57,5 +57,7 @@ int build__resident(const struct build *b, const struct profile *heap,
 	if (rc)
 		return rc;
 	return resident__make(&t->resident, heap, regions, addrs, n,
-			      (t->begun_by_exec_ns || t->exec_ns) && !build__exec_untraced(b), ret);
+			      (t->begun_by_exec_ns || t->exec_ns) && !t->allocators_late &&
+				      !build__exec_untraced(b),
+			      ret);
 }

@@ -166,10 +166,37 @@ void files__note_late(struct session *s, const struct file_id *real)
 
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+		bool begun = t->start_ns || t->begun_by_exec_ns || t->program_replaced;
 
 		/* a command is held until it has its probes */
-		if ((again || t->begun_by_exec_ns || t->program_replaced) && !t->ended &&
+		if ((again ? !t->ended : begun) &&
 		    !(s->launch.held && t->info.pid == s->launch.pid) && target__maps_code(t, real))
+			t->allocators_late++;
+	}
+}
+
+/* Does an earlier mapping have the same file? */
+static bool is_repeated(const struct maps *maps, size_t which)
+{
+	const struct file_id *real = map_entry__real(&maps->entries[which]);
+
+	for (size_t i = 0; i < which; i++)
+		if (maps->entries[i].executable &&
+		    file_id__equal(map_entry__real(&maps->entries[i]), real))
+			return true;
+	return false;
+}
+
+void files__note_late_begin(const struct session *s, struct target *t, uint64_t begin_ns)
+{
+	uint64_t since_ns;
+
+	for (size_t i = 0; s->everywhere && begin_ns && i < t->maps.n; i++) {
+		const struct map_entry *e = &t->maps.entries[i];
+
+		if (e->executable && e->file.inode && !is_repeated(&t->maps, i) &&
+		    capture__probes_file(s->capture, map_entry__real(e), &since_ns) &&
+		    since_ns > begin_ns)
 			t->allocators_late++;
 	}
 }
@@ -195,8 +222,8 @@ static void refuse_in(struct session *s, const struct target *t, const struct re
 	}
 }
 
-/* Handles the reopened files in which no probes could be placed, because no target maps them
- * through a file that still has their pages. */
+/* Gives up the reopened files that got no probes: no target maps them through a file that still has
+ * their pages. Says of each target that maps such a file that its allocator is not traced. */
 static void give_up_reopened(struct session *s)
 {
 	if (s->files_short) /* they are tried again */

@@ -379,10 +379,16 @@ struct reopened_file {
  * probe into one file only. */
 unsigned char *files__mark(struct session *session, const struct map_entry *entry);
 
-/* Notes that a file has got its probes just now, in all processes. Targets that the run has seen
- * begin, and that map the file already, have made calls that no probe saw. If the file had probes
- * before, and these were taken out, this holds for all targets that map it. */
+/* Notes that a file has got its probes just now, in all processes. Targets that have begun during
+ * the run, and that map the file already, may have made calls that no probe saw. If the file had
+ * probes before, and these were taken out, this holds for all targets that map it. */
 void files__note_late(struct session *session, const struct file_id *real);
+
+/* Notes which of its files have got their probes after the target's program began. Call it when
+ * news of the beginning is taken: probes were perhaps placed meanwhile. begin_ns: when the program
+ * began, monotonic; 0: before the run. */
+void files__note_late_begin(const struct session *session, struct target *target,
+			    uint64_t begin_ns);
 
 /* Returns why no call of the target's allocator can be seen, as a static string. NULL: the calls
  * can be seen, or the target has probes of its own. */

@@ -172,8 +172,9 @@ void targets__judge_exec(struct session *s, struct target *t)
 		t->malloc_looks < MALLOC_LOOKS ? now + (MALLOC_AGAIN_NS << t->malloc_looks++) : 0;
 	if (s->everywhere || !t->allocators)
 		return;
-	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_OWN, s->extra,
+	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_AFTER_EXEC, s->extra,
 			      s->n_extra, &of_program, &none);
+	guard__wait(s);
 	if (!rc)
 		allocators__free(of_program);
 	if (!rc || rc == -ENOENT || rc == -ENOTSUP)
@@ -185,14 +186,15 @@ void targets__provide_probes(struct session *s, struct target *t)
 	if (!s->everywhere) {
 		size_t n;
 
-		if (t->ended || !t->allocators)
+		if (!t->allocators || (t->ended && !t->program_replaced))
 			return;
-		/* If an allocator cannot be probed, goes on with the others. */
+		/* If an allocator cannot be probed, goes on with the others. If the program has
+		 * ended already, its allocators only count as late. */
 		n = allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 					  s->extra, s->n_extra);
 		t->allocators_late += t->program_replaced ? n : 0;
 		targets__note_unseen(s, t);
-		if (!t->heap_out && paced__wants_probes(&t->budget.pace))
+		if (!t->ended && !t->heap_out && paced__wants_probes(&t->budget.pace))
 			targets__attach_own(s, t);
 		return;
 	}

@@ -37,8 +37,8 @@ void rewritten__begin(struct session *s)
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->writes_fd, &event);
 }
 
-/* Returns the first file with this watch descriptor. A file has one, however often it is watched.
- * But after a copy, a file of overlayfs stands for two files below it. */
+/* Returns the first file with this watch descriptor. A file has only one, however often it is
+ * watched. But after a copy, a file of overlayfs stands for two files below it. */
 static const struct watched_file *find_watched(const struct session *s, int wd)
 {
 	for (size_t i = 0; i < s->n_watched; i++)

@@ -382,7 +382,9 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 	t->python = NULL;
 	t->python_looks = 0; /* the new program's loader is not ready either */
 	t->maps_changed = true;
+	allocators__new_program(t->allocators);
 	targets__refresh_maps(s, t);
+	files__note_late_begin(s, t, time_ns);
 	process__read(pid, &t->info);
 }
 
@@ -428,6 +430,7 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 		t->maps_changed = !maps__copy(&parent->maps, &t->maps) && t->maps.n;
 	for (size_t i = 0; event->kind == EVENT_FORK && parent && i < t->maps.n; i++)
 		keep_real(maps__find(&parent->maps, t->maps.entries[i].start), &t->maps.entries[i]);
+	files__note_late_begin(s, t, event->time_ns);
 	budget__welcome(s, t);
 }
 

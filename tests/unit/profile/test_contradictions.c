@@ -137,6 +137,7 @@ static void blocks_that_nobody_saw(void **state)
 	p = sound(1);
 	assert_int_equal(profile__add_lost(p, "allocators_late", 1), 0);
 	assert_true(profile__is_lower_bound(p));
+	assert_false(profile__misses_calls(p)); /* later growth is seen */
 	assert_false(profile__is_surely_exact(p));
 	p->mode = MODE_WINDOWED; /* a window misses calls, too, and its estimate knows that */
 	assert_false(profile__is_lower_bound(p));

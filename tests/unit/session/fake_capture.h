@@ -39,7 +39,7 @@ int __wrap_allocators__find(struct alloc_files *files, pid_t pid, const struct m
 {
 	(void)files, (void)maps, (void)extra, (void)n_extra, (void)err;
 	(void)pid;
-	assert_int_equal(scope, fake.own ? ALLOC_OWN : ALLOC_ALL);
+	assert_int_equal(scope, fake.own ? ALLOC_AFTER_EXEC : ALLOC_ALL);
 	fake.n_finds++;
 	if (fake.found)
 		return fake.found;

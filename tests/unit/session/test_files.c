@@ -35,13 +35,16 @@ bool __wrap_capture__is_releasing(struct capture *capture)
 }
 
 static bool gets_probes = true;
+static uint64_t probes_since_ns;
 
 bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
 				 uint64_t *ret_since_ns);
 bool __wrap_capture__probes_file(const struct capture *capture, const struct file_id *file,
 				 uint64_t *ret_since_ns)
 {
-	(void)capture, (void)file, (void)ret_since_ns;
+	(void)capture, (void)file;
+	if (ret_since_ns)
+		*ret_since_ns = probes_since_ns;
 	return gets_probes;
 }
 
@@ -263,6 +266,61 @@ static void a_refusal_holds_for_all_files(void **state)
 	end(&s);
 }
 
+/* A program's calls from before the file's probes are missing if the program has begun during the
+ * run. Programs from before the run were not seen then anyway. */
+static void probes_may_be_late(void **state)
+{
+	enum { OLD, FORKED, BEGUN, REPLACED, ENDED, HELD, N };
+	struct file_id first, second;
+	struct target *t[N];
+	struct session s;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	for (int i = 0; i < N; i++)
+		t[i] = add_target(&s, &first);
+	t[FORKED]->start_ns = t[BEGUN]->start_ns = t[ENDED]->start_ns = 100;
+	t[BEGUN]->begun_by_exec_ns = t[ENDED]->begun_by_exec_ns = t[HELD]->begun_by_exec_ns = 100;
+	t[REPLACED]->program_replaced = t[ENDED]->ended = true;
+	t[HELD]->info.pid = s.launch.pid = 1234;
+	s.launch.held = true;
+	files__note_late(&s, &below);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(t[i]->allocators_late, i != OLD && i != HELD);
+	files__note_late(&s, &(struct file_id){8, 1, 78}); /* nobody maps this file */
+	assert_int_equal(t[BEGUN]->allocators_late, 1);
+	/* the file had probes, and has got them back */
+	s.launch.held = false;
+	files__reopen(&s, s.attached[0]->list[0]);
+	files__note_late(&s, &below);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(t[i]->allocators_late,
+				 i == OLD || i == HELD || i == ENDED ? 1 : 2);
+	end(&s);
+}
+
+/* The news of the beginning is taken after the probes were placed. */
+static void probes_may_come_before_the_news(void **state)
+{
+	struct file_id first, second;
+	struct session s;
+	struct target *t;
+
+	(void)state;
+	set_up(&s, &first, &second);
+	t = add_target(&s, &first);
+	probes_since_ns = 100;
+	files__note_late_begin(&s, t, 101);
+	files__note_late_begin(&s, t, 0);
+	assert_int_equal(t->allocators_late, 0);
+	files__note_late_begin(&s, t, 99);
+	assert_int_equal(t->allocators_late, 1);
+	s.everywhere = false;
+	files__note_late_begin(&s, t, 99);
+	assert_int_equal(t->allocators_late, 1);
+	end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +330,8 @@ int main(void)
 		cmocka_unit_test(probes_stay_when_another_file_goes),
 		cmocka_unit_test(probes_are_tried_again_until_all_room_has_come),
 		cmocka_unit_test(a_refusal_holds_for_all_files),
+		cmocka_unit_test(probes_may_be_late),
+		cmocka_unit_test(probes_may_come_before_the_news),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
