@@ -638,8 +638,8 @@ struct abi_process_cpu {
 	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
 				* too */
 	/* those of the `inner` calls that were made inside calls of pools. They added blocks, and
-	 * the frees of these blocks are counted. With WRAPS_BY_STACK, such an inner call is
-	 * recognized only if it would have been a sample */
+	 * the frees of these blocks are counted. With WRAPS_BY_STACK, only the stack shows
+	 * that a call is an inner one, so only calls chosen as samples are recognized */
 	__u64 inner_of_pools;
 	/* calls that add no block, although their function allocates (realloc of a block), and
 	 * markers of samples */

@@ -30,8 +30,8 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 		return;
 	objects_q16 = site->alloc_objects_q16 - site->freed_objects_q16;
 	bytes = site->alloc_bytes - site->freed_bytes;
-	/* Reads peak_n again. If the sums include another CPU's change, this read returns the
-	 * peak_n that the other CPU wrote before that change. */
+	/* Reads peak_n again. A CPU writes peak_n before it changes the site's sums. So if the sums
+	 * above include another CPU's change, this read returns the peak_n of that CPU. */
 	barrier();
 	if (site->peak_n < peak->base) {
 		site->gone_objects_q16 = objects_q16;

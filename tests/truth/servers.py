@@ -179,8 +179,8 @@ class Subject:
 
     def by_operations(self, sample, mark, twin):
         """Each operation leaves as many bytes as in the twin. The account may grow by more bytes,
-        because a hash table doubles at times. These bytes are not scaled by the ratio, because no
-        allocator rounds them up."""
+        because a hash table doubles at times. The bytes of the table are not scaled by the ratio,
+        because no allocator rounds them up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]

@@ -59,7 +59,7 @@ bool features__shadow_stacks_kill(void);
 
 /* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189,
  * 6.1.146, 6.6.99, 6.12.39, 6.15.7). */
-#define PERF_REFUSED "perf uprobes take CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
+#define PERF_REFUSED "perf uprobes need CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
 
 /* Does a link of uprobe_multi look for its probes by its path when it removes them? On overlayfs
  * the path leads to another file once a container has changed the file. The kernel then frees the

@@ -590,7 +590,8 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 	return text__wrap(text, TOP_HEAD, line, width, most);
 }
 
-/* Draws the losses of the processes on the screen: a loss of the whole run counts once. */
+/* Draws one line with the losses of all processes that the screen shows, added up. A loss of the
+ * whole run counts once, not once for each process. */
 static int draw_lost(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	struct profile *sum = profile__new(), *profile;

@@ -80,8 +80,8 @@ static int take_regex(struct why_config *c, const char *command, const char *opt
 	int rc;
 
 	if (c->stack || c->type)
-		return usage_error(command, "--stack and --type are given once: 'a|b' matches a "
-					    "and b");
+		return usage_error(command, "give either --stack or --type, and only once: 'a|b' "
+					    "matches a or b");
 	if (!*value)
 		return usage_error(command, "--%s is empty and would match everything", option);
 	rc = regcomp(&c->regex, value, REG_EXTENDED | REG_NOSUB);

@@ -39,8 +39,8 @@ void binaries__free(struct binaries *binaries);
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
 /* Gets the state that the file known as id had when it became known, before anything was read from
- * it. Returns true even if the file was written to since then. False: the file is not known, and
- * *ret is not written. */
+ * it. Unlike binaries__find(), also finds a file that was written to since then. False: the file
+ * was not added, and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 #include "elf/probe_site.h"
 
-/* at most this many instructions after the proof are searched for a cheaper place */
+/* a cheaper place for the probe is sought in this many instructions, from the proof on */
 #define MAX_AFTER 8
 
 #define HEADER_BYTES 48

@@ -134,8 +134,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 #define MOSTLY_ELSEWHERE 0.5
 #define MUCH_ELSEWHERE	 (64 << 20)
 
-/* Tells the size of the process if the table surely explains little of it. Otherwise a process of
- * 40 GB beside "live heap: 12 MiB" would look like a small one. */
+/* Tells the size of the process if the table surely explains little of it. Without this line, a
+ * process of 40 GB would look small, because the head says only "live heap: 12 MiB". */
 static void put_size(const struct profile *profile, const struct estimate *live, struct sink *sink)
 {
 	double size = (double)profile->rss_end_bytes;
@@ -152,9 +152,8 @@ static void put_size(const struct profile *profile, const struct estimate *live,
 		     format_bytes(size, bytes));
 }
 
-/* Warns if children of the command do most of the work, as with compilers, make and shells. In this
- * case the user wants to know about the children's memory. So does the user who has named the first
- * process of a server that forks its workers. */
+/* Warns if children of the process do most of the work: those of compilers, make and shells, or the
+ * workers that a server forks. The user then wants to know about the children's memory. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -481,7 +480,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 						   growth->regions,
 					   bytes));
 	if (profile__is_windowed(profile) && growth->blocks_low.known)
-		sink__printf(sink, "; its calls show %.0f to %.0f more blocks/s",
+		sink__printf(sink, "; by its calls, the process gains %.0f to %.0f blocks/s",
 			     growth->blocks_low.value, growth->blocks_high.value);
 	sink__puts(sink, "\n");
 }

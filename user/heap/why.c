@@ -110,8 +110,8 @@ static bool is_same_block(const struct lost_block *a, const struct lost_block *b
 }
 
 /* Is the list of lost blocks sound? It must ascend, and agree with the sums. After the first scan,
- * each of its blocks must have been on the list before. If the scan made no verdicts, each block
- * must have the flag `asked` that it had before. */
+ * each of its blocks must have been on the list before. If the scan made no verdicts, the flag
+ * `asked` of each block must be the same as before. */
 static bool is_lost_sound(const struct looking *l, const struct received *r)
 {
 	const struct why_sums *sums = &r->sums;

@@ -199,8 +199,8 @@ double survivors__hidden(const struct survivors *survivors, const struct net_clo
 
 /* Harvests the window, or the part of a window, of the last survivors__meet(): counts what became
  * of blocks in it. Call it when this part is over and survivors__note_end() was called for all ends
- * in it. Ends that came later may be noted before this call, too. Some of them are of blocks that
- * were born in this part. All of them count in the next part. clock: must reach to the part's end.
+ * in it. Later ends may be noted before this call, too, even ends of blocks that were born in this
+ * part. All these later ends count in the next part. clock: must reach to the part's end.
  * 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 

@@ -19,7 +19,7 @@
 #include "proc/process.h"
 
 #define LOWEST	    65536 /* vm.mmap_min_addr: no block has a lower address */
-#define PIECE	    4096  /* data that are written at once */
+#define PIECE	    4096  /* so many data are collected for one write() */
 #define PATIENCE_MS 2000
 
 /* --- in mt-files --- */

@@ -73,10 +73,10 @@ static void integrate(struct survival *s)
 	}
 }
 
-/* At some ages no block is watched: at the end of a window blocks are younger, and when the next
- * window begins they are older. At these ages, S is only known to lie between its values at the
- * nearest watched ages. Returns the largest error, in seconds, that the integral of S can have for
- * this reason. */
+/* At some ages no block is watched: when a window ends, its blocks have not reached such an age
+ * yet, and when the next window begins, they are past it. At these ages, S is only known to lie
+ * between its values at the nearest watched ages. Returns the largest error, in seconds, that the
+ * integral of S can have for this reason. */
 static double error_of_area(const struct survival *s)
 {
 	double error = 0;

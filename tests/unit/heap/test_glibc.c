@@ -475,7 +475,8 @@ static void put_mmapped(void)
 	fake__put(&fake, MMAPS + 0x3000 + 8, 0x21000 | 2);
 	/* the program's data in the block before, not a header */
 	fake__put(&fake, MMAPS + 0x6000 + 8, 0x1000 | 2);
-	/* memalign(0x8000): the mapping begins with the chunk that malloc() made first */
+	/* A block of memalign(0x8000): malloc() made a chunk at the mapping's start, and memalign()
+	 * then put the block's chunk further inside. The old header is still at the start. */
 	fake__put(&fake, MMAPS + 0x24000 + 8, 0x10000 | 2);
 	fake__put(&fake, MMAPS + 0x28000 - 16, 0x4000 - 16);
 	fake__put(&fake, MMAPS + 0x28000 - 8, (0x10000 - 0x4000 + 16) | 2);

@@ -68,8 +68,8 @@ static void test_lists(void **state)
 	struct large_blocks list;
 
 	(void)state;
-	/* the number of blocks; glibc and jemalloc were found; the list is known; the
-	 * blocks */
+	/* the number of blocks; was glibc found, was jemalloc, is the list known; then the
+	 * address and the size of each block */
 	assert_int_equal(RECEIVE(0, &list, 2, 0, 1, 1, 0x100000, MIB + 1, 0x300000, 3 * MIB), 0);
 	assert_int_equal(list.n, 2);
 	assert_true(list.jemalloc);

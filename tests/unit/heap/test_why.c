@@ -137,7 +137,8 @@ static void test_lost_and_held(void **state)
 	made_heap__free(&heap);
 }
 
-/* Lost blocks that were asked for have a mark, so that a recheck need not know the question. */
+/* In the list of lost blocks, those that the user asked for have the flag `asked`. So a recheck
+ * does not need the user's choice. */
 static void test_recheck(void **state)
 {
 	const uint64_t addrs[] = {BLOCK(1), BLOCK(3), BLOCK(4)};

@@ -18,8 +18,8 @@
 #define BEGIN	  (100 * S)
 #define PERIOD	  (60 * S) /* a stretch begins once a minute */
 #define LENGTH	  (10 * S)
-#define BUSY	  0.7 /* share of a CPU that the process uses in stretches, and in gaps */
-#define IDLE	  0.5
+#define BUSY	  0.7 /* share of a CPU that the process uses in stretches */
+#define IDLE	  0.5 /* the same in gaps */
 #define PART	  (1 + IDLE * 50 / (BUSY * 10)) /* of this many blocks, stretches see one */
 #define STAYS	  32 /* in each STAYS-th stretch a block is born that stays; a multiple of LEAVES */
 #define LEAVES	  16 /* in each LEAVES-th stretch a block is born that lasts LIFE stretches */

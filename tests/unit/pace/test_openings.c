@@ -14,7 +14,8 @@ static unsigned opened(const struct machine *m)
 	return sum;
 }
 
-/* While probes are placed, forks wait. So most of the time no probe is being placed. */
+/* While probes are placed, forks wait. So the scheduler places probes for a small part of the time
+ * only. */
 static void forks_get_their_time(void **state)
 {
 	struct machine *m = machine(true);

@@ -320,7 +320,8 @@ static void test_deep(void **state)
 
 /* --- dwz: the DWARF that two files share is in a third file --- */
 
-/* Counts the frames of function; NULL: the frames that have a line. */
+/* Counts the frames whose function has this name. If function is NULL, counts the frames that have
+ * a line number. */
 static size_t count_named(const char *name, const char *function)
 {
 	struct dwarf_frames *ours = calloc(MAX_ADDRESSES, sizeof(*ours));
