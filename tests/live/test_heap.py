@@ -413,8 +413,8 @@ def heap_by_a_profile():
         files = {}
         for name, options in (("with", ["--heap"]), ("without", [])):
             prefix = os.path.join(directory, name)
-            result = memtrace("record", "-p", process.pid, "-d", 2, *options, "-f", "pprof",
-                              "-o", prefix)
+            result = memtrace("record", "-p", process.pid, "-d", 4 if options else 1, *options,
+                              "-f", "pprof", "-o", prefix)
             expect_equal(result.status, 0, result)
             files[name] = f"{prefix}.{process.pid}.pb.gz"
         result = memtrace("heap", "-p", process.pid, "--profile", files["with"])
