@@ -160,6 +160,14 @@ static bool is_reopened(const struct session *s, const struct file_id *real)
 	return false;
 }
 
+bool files__is_late(const struct session *s, const struct map_entry *entry, uint64_t begin_ns)
+{
+	uint64_t since_ns;
+
+	return capture__probes_file(s->capture, map_entry__real(entry), &since_ns) &&
+	       since_ns > begin_ns;
+}
+
 void files__note_late(struct session *s, const struct file_id *real)
 {
 	bool again = is_reopened(s, real);
@@ -189,14 +197,11 @@ static bool is_repeated(const struct maps *maps, size_t which)
 
 void files__note_late_begin(const struct session *s, struct target *t, uint64_t begin_ns)
 {
-	uint64_t since_ns;
-
 	for (size_t i = 0; s->everywhere && begin_ns && i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
 
 		if (e->executable && e->file.inode && !is_repeated(&t->maps, i) &&
-		    capture__probes_file(s->capture, map_entry__real(e), &since_ns) &&
-		    since_ns > begin_ns)
+		    files__is_late(s, e, begin_ns))
 			t->allocators_late++;
 	}
 }

@@ -379,6 +379,11 @@ struct reopened_file {
  * probe into one file only. */
 unsigned char *files__mark(struct session *session, const struct map_entry *entry);
 
+/* Has the file of this mapping got its probes, in all processes, after this moment (monotonic)?
+ * False also if it has none. */
+bool files__is_late(const struct session *session, const struct map_entry *entry,
+		    uint64_t begin_ns);
+
 /* Notes that a file has got its probes just now, in all processes. Targets that have begun during
  * the run, and that map the file already, may have made calls that no probe saw. If the file had
  * probes before, and these were taken out, this holds for all targets that map it. */
@@ -391,7 +396,8 @@ void files__note_late_begin(const struct session *session, struct target *target
 			    uint64_t begin_ns);
 
 /* Returns why no call of the target's allocator can be seen, as a static string. NULL: the calls
- * can be seen, or the target has probes of its own. */
+ * can be seen. A target with probes of its own had a known allocator when tracing began. So for
+ * such a target only the malloc of a program that it executed later can be a reason. */
 const char *files__not_traced(struct session *session, const struct target *target);
 
 /* Takes the probes for all processes out of a file, and forgets its allocators. */

@@ -161,17 +161,18 @@ static void probe_new_files(struct session *s, struct target *t)
 
 void targets__judge_exec(struct session *s, struct target *t)
 {
-	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
 	struct allocators *of_program;
 	struct error none = {};
+	uint64_t now;
 	int rc;
 
-	if (!t->malloc_due_ns || t->ended || now < t->malloc_due_ns)
+	if (!t->malloc_due_ns || t->ended || s->everywhere || !t->allocators)
+		return;
+	now = clock__now_ns(CLOCK_MONOTONIC);
+	if (now < t->malloc_due_ns)
 		return;
 	t->malloc_due_ns =
 		t->malloc_looks < MALLOC_LOOKS ? now + (MALLOC_AGAIN_NS << t->malloc_looks++) : 0;
-	if (s->everywhere || !t->allocators)
-		return;
 	rc = allocators__find(s->alloc_files, t->info.pid, &t->maps, ALLOC_AFTER_EXEC, s->extra,
 			      s->n_extra, &of_program, &none);
 	guard__wait(s);

@@ -606,8 +606,6 @@ void targets__read(struct session *s, struct target *t)
  * searched for allocators, or could not be opened any more. */
 static bool was_late(struct session *s, const struct target *t)
 {
-	uint64_t since_ns;
-
 	if (t->missed_file)
 		return true;
 	for (size_t i = 0; i < t->maps.n; i++) {
@@ -617,8 +615,7 @@ static bool was_late(struct session *s, const struct target *t)
 		if (!e->executable || !e->file.inode)
 			continue;
 		if (!mark || *mark == FILE_NEW || *mark == FILE_REFUSED ||
-		    (capture__probes_file(s->capture, map_entry__real(e), &since_ns) &&
-		     since_ns > began_ns(t)))
+		    files__is_late(s, e, began_ns(t)))
 			return true;
 	}
 	return !t->maps.n;
